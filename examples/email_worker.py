@@ -19,5 +19,5 @@ async def welcome(job):
 @queue.handler("digest", max_attempts=2)
 def digest(job):
     if not job.payload.get("articles"):
-        return ackline.Dead("a digest of nothing")
+        return ackline.Dead("no articles to send")
     return len(job.payload["articles"])

@@ -26,7 +26,7 @@ def charge(job):
 
 
 def place(order, connection):
-    """Called inside a transaction of the shop's: an order never goes without its job."""
+    """Call this in a transaction of the shop: an order is never stored without its job."""
     connection.execute("INSERT INTO outbox_example (id) VALUES (%s)", [order])
     queue.enqueue({"order": order}, id=f"charge-{order}", kind="charge", connection=connection)
 

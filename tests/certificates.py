@@ -1,4 +1,4 @@
-"""Certificates that sign themselves, for servers of tests."""
+"""Self-signed certificates for test servers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def make_certificate(place: Path, host: str) -> Path:
-    """A file in this place with a certificate for a host, and with its key."""
+def make_certificate(folder: Path, host: str) -> Path:
+    """Write a PEM file with a certificate for a host and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -33,6 +33,6 @@ def make_certificate(place: Path, host: str) -> Path:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    file = place / f"{host}.pem"
-    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    file = folder / f"{host}.pem"
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     return file

@@ -24,18 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-store",
         action="store_true",
-        help="also run on all stores what one store is enough for",
+        help="run tests that use one store on every store",
     )
 
 
 def pytest_configure() -> None:
-    """Tests start hundreds of Pythons: each would compile all sources anew where none are kept."""
+    """Keep bytecode, as tests start hundreds of Python processes that would compile all sources."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
-    """Classes and modules that are slow as a whole: thousands of cases to make and to deselect."""
+    """Skip slow classes and modules without collecting their thousands of cases."""
     if "not slow" not in collector.config.option.markexpr:
         return None
     marks = list(getattr(obj, "pytestmark", ())) if isinstance(obj, type) else []
@@ -45,7 +45,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """A command that runs in this process logs to a stream that is closed when its test ends."""
+    """Remove log handlers of commands: their streams are closed when the test ends."""
     root = logging.getLogger()
     level = root.level
     yield
@@ -81,7 +81,7 @@ def empty_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str
 
 @pytest.fixture
 def store_url(store_name: str, empty_store: Callable[[str], str]) -> str:
-    """An empty store, on which the test is to run."""
+    """The URL of an empty store for the test."""
     return empty_store(store_name)
 
 
@@ -93,15 +93,15 @@ def redis_server() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    # What survives a crash is not what differs here, and costs most of the time. Readers of the
-    # journal wait for whoever writes anywhere on the server, and so for its own maintenance.
+    # Durability is not tested here, and would take most of the time. Without autovacuum, because
+    # readers of the journal wait for every open transaction of the server.
     with PostgresServer(synchronous_commit="off", autovacuum="off") as server:
         yield server
 
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Worker]]:
-    """Start a worker; the test need not stop it."""
+    """Starts workers, and stops them after the test."""
     started: list[Worker] = []
 
     def start(*queues: Queue[Any, Any], **options: Any) -> Worker:

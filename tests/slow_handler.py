@@ -1,4 +1,4 @@
-"""A handler that is quick, unless its job is to be slow: then it waits until it may go on."""
+"""A handler that waits for a signal if the payload is `slow`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SOON = 10.0
 
 
 class SlowHandler:
-    """Notes what runs, and how many at once; returns the name of its thread."""
+    """Records its runs and the most at once; returns the name of its thread."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []

@@ -1,4 +1,4 @@
-"""Waiting for an effect of another thread or process that gives no signal."""
+"""Wait for an effect of another thread or process that sends no signal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TIMEOUT = 10.0
-"""Seconds for anything that should take less than one."""
+"""Timeout for steps that normally take less than a second."""
 
 
-def until(holds: Callable[[], T], seconds: float = 10.0, what: str = "it never came to that") -> T:
-    """Poll until this is true, and return it."""
+def until(
+    holds: Callable[[], T], seconds: float = 10.0, what: str = "the condition did not become true"
+) -> T:
+    """Poll until the result is true, and return it."""
     end = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < end, what

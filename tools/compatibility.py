@@ -1,6 +1,6 @@
 """Run the conformance tests in every documented configuration, then some tests on other Pythons.
 
-`./check` has run before, with memory, SQLite, Redis or Valkey, PostgreSQL, and HTTP over memory.
+`./check` has covered memory, SQLite, Redis or Valkey, PostgreSQL, and HTTP over memory.
 A configuration whose program is missing is reported as not tested; it does not fail the run.
 """
 
@@ -21,9 +21,9 @@ HTTP = "tests/conformance/test_http.py"
 REDIS = "tests/conformance/test_redis.py"
 ON_STORES = ["tests/queue", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
 RULES = ["tests/core", "tests/conformance/test_memory.py"]
-PART = [*RULES, "tests/queue", "tests/worker"]
+MAIN_TESTS = [*RULES, "tests/queue", "tests/worker"]
 
-# After this, no configuration is started, so that the run ends before its host stops it.
+# No configuration is started after this time, so that the run ends before CI stops it.
 BUDGET_SECONDS = 50 * 60
 CONFIGURATION_SECONDS = 12 * 60
 
@@ -101,12 +101,12 @@ def main(checked: Path, check_status: int) -> int:
 
 
 def on_pythons(uv: Path) -> Iterator[tuple[Configuration, Callable[[Configuration], None]]]:
-    """Every Python, set up with pip and with uv; `./check` has already set one up."""
+    """Each Python, set up with pip and with uv; `./check` has already used one."""
     for python in pythons():
         version = python.name.removeprefix("python")
         if version != f"3.{sys.version_info.minor}":
             yield (
-                Configuration(f"Python {version}, with pip", PART, []),
+                Configuration(f"Python {version}, with pip", MAIN_TESTS, []),
                 partial(run_on, python, None),
             )
         yield (

@@ -1,7 +1,7 @@
-"""Run the long campaigns: every test marked slow, except the configurations that `.ci/run` covers.
+"""Run the long campaigns: every test marked slow, except those of the configurations in `.ci/run`.
 
 Tests that have passed on this commit are not run again, so the same command continues where an
-earlier one stopped, at its budget or by Ctrl-C. A test that fails while the machine stalled for
+last one stopped, at its budget or by Ctrl-C. A test that fails while the machine stalled for
 longer than a lease of the campaigns is inconclusive, and is run again the next time.
 """
 
@@ -30,8 +30,8 @@ LEASE_SECONDS = 1.0
 
 OPTIONS = ["-q", "-m", "slow", "-p", "tools.prove_plugin", "--timeout", "7200"]
 
-SHOWN = ("faults", "enqueues answered ok", "deliveries", "journal entries")
-"""Figures of the reports that the table sums up."""
+TABLE_FIGURES = ("faults", "enqueues answered ok", "deliveries", "journal entries")
+"""Figures of the reports that are added up in the table."""
 
 CAMPAIGNS = {
     "histories": ["tests/conformance/test_model.py"],
@@ -198,7 +198,9 @@ def table_of(records: list[Record]) -> str:
         figures = sum((Counter(record["figures"]) for record in results), Counter[str]())
         row = [name, verdict_of(name, records), ", ".join(tests), f"{minutes:.1f}"]
         row += [f"{stall:.2f} s", " ".join(map(str, seeds))]
-        rows.append([*row, ", ".join(f"{figures[key]:,} {key}" for key in SHOWN if figures[key])])
+        rows.append(
+            [*row, ", ".join(f"{figures[key]:,} {key}" for key in TABLE_FIGURES if figures[key])]
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

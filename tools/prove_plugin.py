@@ -61,7 +61,7 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        began, self._reports = time.monotonic(), []
+        started, self._reports = time.monotonic(), []
         with StallMeter() as stalls:
             result = yield
         outcome = outcome_of(self._reports, stalls.longest)
@@ -70,7 +70,7 @@ class Recorder:
                 {
                     "test": item.nodeid,
                     "outcome": outcome,
-                    "seconds": round(time.monotonic() - began, 1),
+                    "seconds": round(time.monotonic() - started, 1),
                     "stall": round(stalls.longest, 2),
                     "error": "".join(
                         report.longreprtext for report in self._reports if report.failed

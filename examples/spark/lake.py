@@ -1,6 +1,6 @@
 """The lake as a job for spark-submit: lake.py STORE LAKE.
 
-Spark is started by spark-submit, with the master and the settings that it was given.
+spark-submit starts Spark, with its own master and settings.
 """
 
 import sys

@@ -4,12 +4,12 @@ from ackline import Worker
 from ackline.core.job import State
 from tests.waiting import until
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @pytest.fixture
-def stage(tmp_path, monkeypatch):
-    """A directory of its own; a worker that runs there ends when there is nothing left to do."""
+def working_directory(tmp_path, monkeypatch):
+    """An empty working directory; a worker that runs in it stops when no job is left."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ACKLINE_STORE", raising=False)
     monkeypatch.setattr(Worker, "run", run_until_idle)
@@ -20,7 +20,7 @@ def stage(tmp_path, monkeypatch):
 def run_until_idle(worker):
     worker.start()
     try:
-        until(lambda: not any(is_busy(queue) for queue in worker.queues), PATIENCE)
+        until(lambda: not any(is_busy(queue) for queue in worker.queues), TIMEOUT)
     finally:
         worker.stop()
 
@@ -32,7 +32,7 @@ def is_busy(queue):
 
 @pytest.fixture
 def program():
-    """The command line with all of its commands."""
+    """The command line interface with all commands."""
     from ackline.cli.app import app
 
     return app.load()

@@ -1,6 +1,6 @@
-"""The pages of the documentation, taken apart.
+"""Reads the pages of the documentation.
 
-What stands on a page is run from top to bottom, in one namespace and one directory:
+A page is run from top to bottom, in one namespace and one directory:
 
     ```python               runs; one that begins with `# name.py` is also written to that file
     <!-- run … -->          code that runs here but is not shown
@@ -28,7 +28,7 @@ _BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """One piece of a page that means something to a machine."""
+    """A code block or a marker of a page."""
 
     language: str
     text: str
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def all_pages() -> list[Path]:
-    """Every page of Markdown that the project has."""
+    """Every Markdown page of the project."""
     top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     return [*top, *sorted(DOCS.rglob("*.md"))]
 
@@ -52,7 +52,7 @@ def name_of(page: Path) -> str:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The blocks of a page, hidden code among them, in order."""
+    """The blocks of a page in order, with hidden code."""
     text, blocks, mark = page.read_text(), list[Block](), ""
     for found in _BLOCK.finditer(text):
         line = text.count("\n", 0, found.start()) + 2
@@ -67,14 +67,14 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 class Command(NamedTuple):
-    """An `ackline …` line, and the file that its output goes to, if it says one."""
+    """An `ackline …` command, and the file to which its output is redirected."""
 
     arguments: list[str]
     into: str | None = None
 
 
 def command_lines(block: Block) -> list[Command]:
-    """The `ackline …` commands of a console block, without what they are piped into."""
+    """The `ackline …` commands of a console block, without pipes."""
     lines = re.sub(r"\\\n\s*", " ", block.text).splitlines()
     typed = [line[2:] for line in lines if line.startswith("$ ")]
     found = []
@@ -83,13 +83,13 @@ def command_lines(block: Block) -> list[Command]:
         while words and "=" in words[0]:
             words = words[1:]
         if words[:1] == ["ackline"]:
-            cut = next((i for i, word in enumerate(words) if word in ("|", ">", "<", "&")), None)
-            into = words[cut + 1] if cut and words[cut] == ">" else None
-            found.append(Command(words[1:cut], into))
+            end = next((i for i, word in enumerate(words) if word in ("|", ">", "<", "&")), None)
+            into = words[end + 1] if end and words[end] == ">" else None
+            found.append(Command(words[1:end], into))
     return found
 
 
 def inline_commands(page: Path) -> list[list[str]]:
-    """The commands that stand in running text, as `ackline …`."""
+    """The commands in running text, as `ackline …`."""
     found = re.findall(r"`ackline ([a-z][^`\n]*)`", page.read_text())
     return [shlex.split(text) for text in found]

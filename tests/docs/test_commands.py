@@ -1,4 +1,4 @@
-"""Every command is documented, and what the pages show is a command."""
+"""Every command is documented, and every command on a page exists."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def shown_on(page):
 
 
 def parse(program, arguments):
-    """Read a command line as the command would, without running it."""
+    """Parse a command line without running it."""
     words = list(arguments)
     while words and words[0].startswith("-"):
         takes_value = words[0] in ("--store", "--tenant")
@@ -32,7 +32,7 @@ def parse(program, arguments):
 
 
 @pytest.mark.parametrize("page", [p for p in all_pages() if shown_on(p)], ids=name_of)
-def test_every_command_line_parses(page, program, stage):
+def test_every_command_line_parses(page, program, working_directory):
     for arguments in shown_on(page):
         try:
             parse(program, arguments)
@@ -40,7 +40,7 @@ def test_every_command_line_parses(page, program, stage):
             raise AssertionError(f"ackline {' '.join(arguments)}: {error}") from error
 
 
-def test_every_command_stands_in_a_guide(program):
+def test_every_command_is_in_a_guide(program):
     shown = {line[0] for page in written_pages() for line in shown_on(page)}
 
     assert {name for name, one in program.commands.items() if not one.hidden} <= shown

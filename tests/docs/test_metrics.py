@@ -1,4 +1,4 @@
-"""The names of metrics that the guides tell people to alert on."""
+"""Metrics that the guides recommend for alerts."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def names_in(page: str) -> set[str]:
     return set(re.findall(r"`(ackline_\w+)", (ROOT / "docs" / "guides" / page).read_text()))
 
 
-def test_the_guide_for_observers_has_the_names_of_the_service() -> None:
+def test_both_guides_name_the_same_metrics() -> None:
     assert names_in("observing.md") == names_in("service.md") != set()

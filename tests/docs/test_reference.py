@@ -1,4 +1,4 @@
-"""The reference is as the code is, and names everything that is public."""
+"""The reference is up to date, and has every public name."""
 
 import re
 
@@ -15,7 +15,7 @@ def test_the_reference_is_up_to_date():
     assert stale == [], "run tools/reference"
 
 
-def test_only_what_stands_between_the_markers_is_replaced():
+def test_only_text_between_the_markers_is_replaced():
     filled = fill("above\n<!-- a -->\nold\n<!-- /a -->\nbelow", "a", "new")
 
     assert filled == "above\n<!-- a -->\n\nnew\n\n<!-- /a -->\nbelow"

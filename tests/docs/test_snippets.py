@@ -1,4 +1,4 @@
-"""What the pages show runs: Python as it stands, commands on the store that it leaves."""
+"""Python code and commands on the pages run."""
 
 import contextlib
 import gc
@@ -17,59 +17,59 @@ ENDLESS = {"bench", "demo", "serve", "top", "worker"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_page_runs_from_top_to_bottom(page, stage, monkeypatch):
+def test_a_page_runs_from_top_to_bottom(page, working_directory, monkeypatch):
     before = set(sys.modules)
     opened = watch_opened(monkeypatch)
-    reader = Reader(page)
+    runner = PageRunner(page)
     try:
         for block in blocks_of(page):
-            reader.read(block)
+            runner.run(block)
     finally:
         for queues in opened:
             queues.close()
         for name in set(sys.modules) - before:
-            if (stage / f"{name}.py").exists():
+            if (working_directory / f"{name}.py").exists():
                 del sys.modules[name]
         gc.collect()
 
 
 def watch_opened(monkeypatch):
-    """Every store that a page opens, to be closed at its end; readers need not bother."""
+    """The stores that a page opens, which are closed after it."""
     opened = []
-    make = Queues.__init__
+    original = Queues.__init__
 
-    def make_and_note(self, *arguments, **options):
-        make(self, *arguments, **options)
+    def make_and_record(self, *arguments, **options):
+        original(self, *arguments, **options)
         opened.append(self)
 
-    monkeypatch.setattr(Queues, "__init__", make_and_note)
+    monkeypatch.setattr(Queues, "__init__", make_and_record)
     return opened
 
 
-class Reader:
-    """Does what a page says, and remembers what was printed."""
+class PageRunner:
+    """Runs the blocks of a page, and keeps what was printed."""
 
     def __init__(self, page):
         self.page = page
         self.names = {"__name__": "__main__"}
         self.printed = ""
 
-    def read(self, block):
+    def run(self, block):
         match block.language:
             case "python":
-                self.run(block)
+                self.run_python(block)
             case "console":
                 for line in command_lines(block):
-                    self.call(block, *line)
+                    self.run_command(block, *line)
             case "text" if block.mark == "prints":
                 assert self.printed == block.text, f"line {block.line}"
 
-    def run(self, block):
+    def run_python(self, block):
         first = block.text.partition("\n")[0]
         if first.startswith("# ") and first.endswith(".py"):
             with open(first[2:], "w") as file:
                 file.write(block.text)
-        # As many lines above as the page has, so that a traceback names the page's line.
+        # Preceded by empty lines, so that a traceback has the line number of the page.
         code = compile("\n" * (block.line - 1) + block.text, str(self.page), "exec")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -77,16 +77,16 @@ class Reader:
         if block.mark != "hidden":
             self.printed = printed.getvalue()
 
-    def call(self, block, arguments, into):
+    def run_command(self, block, arguments, into):
         if ENDLESS & set(arguments[:1]) or {"--follow", "-f"} & set(arguments):
             return
         expected = int(block.mark.removeprefix("exit ")) if block.mark else 0
         with (
             contextlib.redirect_stdout(io.StringIO()) as output,
-            contextlib.redirect_stderr(io.StringIO()) as said,
+            contextlib.redirect_stderr(io.StringIO()) as stderr,
         ):
             code = run_command(arguments)
         if into is not None:
             Path(into).write_text(output.getvalue())
         where = f"line {block.line}: ackline {' '.join(arguments)}"
-        assert code == expected, f"{where}: {said.getvalue()}"
+        assert code == expected, f"{where}: {stderr.getvalue()}"

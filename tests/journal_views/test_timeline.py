@@ -19,7 +19,7 @@ def clock():
 
 @pytest.fixture
 def queue(clock, monkeypatch):
-    """With a journal that there is no time to look through."""
+    """A queue whose journal is too long to be searched within the time limit."""
     store = MemoryStore(clock)
     store.open()
     queue = Queues(store)["email"]

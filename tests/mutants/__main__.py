@@ -1,6 +1,6 @@
-"""`python -m tests.mutants [STORE...]`: every mutant must die, or those of these stores.
+"""`python -m tests.mutants [STORE...]`: try every mutant, or those of some stores.
 
-Exit 1 if one survives or cannot be tried.
+The exit status is 1 if a test fails without a mutant, or if a mutant is not killed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.mutants.mutant import Mutant
 
 
 def main() -> int:
-    began = time.monotonic()
+    started = time.monotonic()
     wanted, stores = sys.argv[1:], sorted({mutant.store for mutant in ALL})
     if not set(wanted) <= set(stores):
         print(f"{__doc__}\nSTORE is one of {', '.join(stores)}.")
@@ -30,20 +30,20 @@ def main() -> int:
         print(f"{verdict.outcome:14}  {verdict.mutant.name:60}  {verdict.detail}", flush=True)
     alive = [verdict for verdict in verdicts if verdict.outcome != "killed"]
     campaign.write_killers(verdicts, [mutant.name for mutant in ALL])
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     print(f"{len(verdicts) - len(alive)} of {len(verdicts)} killed in {seconds:.0f} s")
     return 1 if alive else 0
 
 
 def source_passes(mutants: list[Mutant]) -> bool:
-    """The control: what is to kill these mutants passes on the source as it is."""
+    """The control: the tests of these mutants pass on the unchanged source."""
     stages = {tuple(stage): stage for mutant in mutants for stage in mutant.stages}
-    with tempfile.TemporaryDirectory(prefix="mutant-") as place:
-        patience = max(mutant.test_timeout for mutant in mutants)
-        source = campaign.copy_source(Path(place))
-        control = campaign.run_tests(source, [*stages.values()], patience)
+    with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
+        timeout = max(mutant.test_timeout for mutant in mutants)
+        source = campaign.copy_source(Path(temporary))
+        control = campaign.run_tests(source, [*stages.values()], timeout)
     if control.code != 0:
-        print("the source itself does not pass, so no mutant proves anything")
+        print("the tests fail on the unchanged source, so no mutant can be judged")
         print(control.output)
     return control.code == 0
 

@@ -23,17 +23,17 @@ Outcome = Literal["killed", "survived", "does not apply", "broken"]
 
 
 KILLERS = Path(__file__).with_name("killers.json")
-"""The test that killed each mutant the last time goes first; where this is stale, it costs time."""
+"""The test that killed each mutant the last time, which is tried first."""
 
 _OPTIONS = ["--exitfirst", "--quiet", "--tb=line", "-m", "not slow", "-p", "no:cacheprovider"]
-_OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before
+_OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are already imported
 
 _parsing = threading.Lock()
-"""Python 3.11 cannot make syntax trees in two threads at once."""
+"""Python 3.11 cannot parse in two threads at once."""
 
 
 class Verdict(NamedTuple):
-    """What became of a mutant, and the test that killed it."""
+    """The outcome for a mutant, and the test that killed it."""
 
     mutant: Mutant
     outcome: Outcome
@@ -41,15 +41,15 @@ class Verdict(NamedTuple):
 
 
 def run(mutants: Iterable[Mutant], processes: int = 2) -> Iterator[Verdict]:
-    """Try all, as they come."""
-    with ThreadPoolExecutor(processes) as threads:
-        yield from threads.map(try_one, mutants)
+    """Try all mutants, in order."""
+    with ThreadPoolExecutor(processes) as executor:
+        yield from executor.map(try_one, mutants)
 
 
 def try_one(mutant: Mutant) -> Verdict:
     """Try one mutant in a copy of its own."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as place:
-        source = copy_source(Path(place))
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        source = copy_source(Path(folder))
         try:
             apply(mutant, source)
         except StaleMutant as error:
@@ -63,7 +63,7 @@ def try_one(mutant: Mutant) -> Verdict:
 
 
 def apply(mutant: Mutant, source: Path) -> None:
-    """Change the source as the mutant says, or raise Stale."""
+    """Apply a mutant to the source, or raise StaleMutant."""
     target = source / "ackline" / mutant.path
     if not target.exists():
         raise StaleMutant(f"there is no {mutant.path}; say where its code is now")
@@ -78,24 +78,24 @@ def read_killers() -> dict[str, str]:
 
 
 def write_killers(verdicts: list[Verdict], names: Iterable[str]) -> None:
-    """Remember what killed these, and forget mutants that are no more."""
+    """Save which tests killed these mutants, and drop mutants that no longer exist."""
     killed = [verdict for verdict in verdicts if verdict.outcome == "killed"]
     known = read_killers() | {verdict.mutant.name: verdict.detail for verdict in killed}
     kept = {name: known[name] for name in sorted(names) if name in known}
     KILLERS.write_text(json.dumps(kept, indent=0) + "\n")
 
 
-def copy_source(place: Path) -> Path:
-    """A copy of src/ that a mutant may change, compiled as far as the original is."""
-    source = place / "src"
+def copy_source(folder: Path) -> Path:
+    """A copy of src/ for a mutant, with its compiled files."""
+    source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("static"))
     return source
 
 
-def run_tests(source: Path, stages: list[list[str]], patience: float) -> Run:
-    """Run one stage after the other, up to the first that fails."""
+def run_tests(source: Path, stages: list[list[str]], timeout: float) -> Run:
+    """Run the stages up to the first that fails."""
     for stage in stages:
-        own = [f"--basetemp={source.parent / 'tmp'}", f"--timeout={patience}"]
+        own = [f"--basetemp={source.parent / 'tmp'}", f"--timeout={timeout}"]
         tests = run_pytest(source, [*_OPTIONS, *own, *stage])
         if tests.code != 0:
             break
@@ -103,7 +103,7 @@ def run_tests(source: Path, stages: list[list[str]], patience: float) -> Run:
 
 
 def judge(mutant: Mutant, tests: Run) -> Verdict:
-    """Only a test that fails kills: whatever else ends the run proves nothing."""
+    """A mutant is killed only by a failing test; any other error makes it `broken`."""
     lines = tests.output.splitlines()
     if tests.code == 0:
         return Verdict(mutant, "survived", lines[-1])

@@ -1,6 +1,6 @@
-"""Faults made by hand, each one that a real queue has had or could have: `catalogue/*.txt`.
+"""Bugs written by hand that a real queue has had or could have: `catalogue/*.txt`.
 
-Each is a block of lines; what a fault needs no test of its own for leaves out the last:
+Each is a block of lines; the last one is optional:
 
     a heartbeat revives a lapsed lease
     @ stores/memory/jobs.py heartbeat
@@ -8,10 +8,11 @@ Each is a block of lines; what a fault needs no test of its own for leaves out t
     + False
     ! tests/stores/memory/test_large_queues.py
 
-In Python, `-` is a statement, an expression or a keyword argument that the function (or class, or
-module) has once, however it is laid out; without `+` it goes. To leave out an operand, say `True`
-or `False` instead; to add a statement, repeat its neighbour. In Lua and SQL, `-` is any text, in
-which white space is all alike, and `@` may name a function or a statement there, too.
+`@` names a file and a function or class in it. In Python, `-` is a statement, an expression or a
+keyword argument that occurs there once, in any layout; without `+` it is removed. To remove an
+operand, replace it with `True` or `False`; to add a statement, repeat the one beside it. In Lua and
+SQL, `-` is any text, with any white space, and `@` may name a function or a statement. `!` names
+the tests that must fail, if the conformance suite and the model cannot show the bug.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def read_mutants(text: str) -> list[Mutant]:
 
 
 def _read_mutant(lines: list[str]) -> Mutant:
-    parts: dict[str, list[str]] = {mark: [] for mark in "@-+!"}
+    parts: dict[str, list[str]] = {prefix: [] for prefix in "@-+!"}
     for line in lines[1:]:
-        mark, _, rest = line.partition(" ")
-        parts[mark].append(rest)
+        prefix, _, rest = line.partition(" ")
+        parts[prefix].append(rest)
     path, _, scope = parts["@"][0].partition(" ")
     return Mutant(
         lines[0], path, scope, "\n".join(parts["-"]), "\n".join(parts["+"]), "".join(parts["!"])

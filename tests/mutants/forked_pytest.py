@@ -1,4 +1,4 @@
-"""Run pytest in a process that has imported all but the source when it starts."""
+"""Run pytest in a fork of a process that has imported everything except the source."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.mutants.preload"])
 
 STAGE_TIMEOUT = 1800.0
-"""Seconds for all of a stage; that one test hangs is found out long before."""
+"""Timeout of a stage in seconds; a single test that hangs fails much earlier."""
 
 _OTHER_SOURCE = 70
-"""The exit code if what ran was not the source that it was to run."""
+"""The exit code if the tests ran with another source."""
 
 
 class Run(NamedTuple):
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 def run_pytest(source: Path, arguments: list[str]) -> Run:
-    """Run tests of the package below `source`, and of the programs that they start."""
+    """Run tests with the package in `source`, also in the programs that they start."""
     output = source.parent / "output"
     output.unlink(missing_ok=True)
     process = _context.Process(target=_run, args=(source, arguments, output))
@@ -40,7 +40,7 @@ def run_pytest(source: Path, arguments: list[str]) -> Run:
         process.kill()
         process.join()
     if code is None:
-        return Run(pytest.ExitCode.INTERRUPTED, f"not over after {STAGE_TIMEOUT:.0f} s")
+        return Run(pytest.ExitCode.INTERRUPTED, f"not finished after {STAGE_TIMEOUT:.0f} s")
     return Run(code, output.read_text())
 
 
@@ -57,4 +57,4 @@ def _run(source: Path, arguments: list[str], output: Path) -> None:
         code = _OTHER_SOURCE
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # whatever threads a mutant has left
+    os._exit(code)  # does not wait for threads that a mutant may have left

@@ -1,4 +1,4 @@
-"""One fault made by hand, and the tests that must notice it."""
+"""A bug written by hand, and the tests that must find it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ MODEL = "test_random_histories_do_not_differ_from_the_reference"
 
 
 class Mutant(NamedTuple):
-    """A change of one place in the source that must make a test fail."""
+    """A change of the source in one place, which must make a test fail."""
 
     name: str
     path: str
     """Below src/ackline."""
     scope: str
-    """The function, class or SQL statement that has the place; empty where it is in none."""
+    """The function, class or SQL statement that contains the place; empty for the module."""
     old: str
     new: str
     extra_tests: str = ""
-    """The tests of a store of its own that show it, where no rule for all stores can."""
+    """The tests that must fail, if the conformance suite and the model cannot show the bug."""
 
     @property
     def store(self) -> Store:
-        """Which store shows it; the rules are the same for all, so memory will do."""
+        """The store on which it is tested; memory for code that all stores share."""
         if self.path.startswith("spark/"):
             return "spark"
         named: tuple[Store, ...] = ("sqlite", "redis", "postgres")
@@ -31,9 +31,9 @@ class Mutant(NamedTuple):
 
     @property
     def stages(self) -> list[list[str]]:
-        """The tests that it has to pass, those most likely to kill it first."""
+        """The tests to run, those most likely to kill it first."""
         if self.store == "spark":
-            # Whichever store is below, a stream does the same with it.
+            # Streams do the same on every store.
             return [[self.extra_tests, "-k", "not redis and not postgres"]]
         if self.extra_tests:
             return [[self.extra_tests]]
@@ -43,8 +43,8 @@ class Mutant(NamedTuple):
         if self.store != "memory":
             return [conformance, model]
         stages = [conformance, [*core, *model]]
-        in_a_store = self.path.startswith("stores") or self.path == "lifecycle.py"
-        return stages if in_a_store else stages[::-1]
+        is_in_store = self.path.startswith("stores") or self.path == "core/lifecycle.py"
+        return stages if is_in_store else stages[::-1]
 
     @property
     def test_timeout(self) -> float:

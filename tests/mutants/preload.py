@@ -1,4 +1,4 @@
-"""What tests import besides the source: tests of a mutant run in forks of a process that has it."""
+"""Imports what the tests need besides the source; tests of mutants run in forks of this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ THIRD_PARTY = [
     "uvicorn",
 ]
 
-gc.disable()  # nothing of this is ever garbage
+gc.disable()  # all of this is kept
 for plugin in entry_points(group="pytest11"):
     plugin.load()
 for name in THIRD_PARTY:

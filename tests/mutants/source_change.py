@@ -1,4 +1,4 @@
-"""Make the change that a mutant describes: Python by its syntax tree, SQL and Lua by their text."""
+"""Apply a mutant: to the syntax tree of Python, to the text of SQL and Lua."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class StaleMutant(Exception):
-    """A mutant that no longer fits the source; the message says what to do."""
+    """A mutant that no longer applies; the message says what to do."""
 
 
 def changed(text: str, path: str, scope: str, old: str, new: str) -> str:
-    """The text of a file with `new` in the one place where it has `old`."""
+    """Replace `old` with `new` in the text of a file, where it must occur once."""
     where = f"{path} {scope}".rstrip()
     if Path(path).suffix == ".py":
         return _changed_python(text, where, scope, old, new)
@@ -27,14 +27,14 @@ def changed(text: str, path: str, scope: str, old: str, new: str) -> str:
 def _changed_python(text: str, where: str, scope: str, old: str, new: str) -> str:
     module = ast.parse(text)
     swap = _Swap(ast.parse(old).body, ast.parse(new).body)
-    for place in _scopes(module, where, scope):
-        swap.visit(place)
+    for node in _scopes(module, where, scope):
+        swap.visit(node)
     _require_one(swap.found, where, old)
     return ast.unparse(ast.fix_missing_locations(module))
 
 
 class _Swap(ast.NodeTransformer):
-    """Replaces a statement, an expression or a keyword argument wherever it stands."""
+    """Replaces a statement, an expression or a keyword argument."""
 
     def __init__(self, old: list[ast.stmt], new: list[ast.stmt]) -> None:
         [statement] = old
@@ -53,7 +53,7 @@ class _Swap(ast.NodeTransformer):
 
 
 def _readings(statement: ast.stmt) -> dict[type[ast.AST], ast.AST]:
-    """What a line of a mutant may stand for: `a = b` may be a keyword argument."""
+    """What a line of a mutant may mean: `a = b` may also be a keyword argument."""
     readings: dict[type[ast.AST], ast.AST] = {ast.stmt: statement}
     match statement:
         case ast.Expr(value):
@@ -70,17 +70,17 @@ def _same(one: ast.AST, other: ast.AST) -> bool:
 
 
 def _scopes(module: ast.Module, where: str, scope: str) -> list[ast.AST]:
-    """What has the qualified name: more than one is a property and what sets it."""
-    places: list[ast.AST] = [module]
+    """The nodes with a qualified name; there are several for a property and its setter."""
+    nodes: list[ast.AST] = [module]
     for name in filter(None, scope.split(".")):
-        places = [found for place in places for found in _named(place, name)]
-        if not places:
+        nodes = [found for node in nodes for found in _named(node, name)]
+        if not nodes:
             raise StaleMutant(f"{where}: there is no {name}; say where its code is now")
-    return places
+    return nodes
 
 
-def _named(place: ast.AST, name: str) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(place):
+def _named(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from _named(child, name)
         elif child.name == name:
@@ -88,7 +88,7 @@ def _named(place: ast.AST, name: str) -> Iterator[ast.AST]:
 
 
 def _section(text: str, where: str, scope: str) -> tuple[int, int]:
-    """Where a Lua function or a named SQL statement begins and ends."""
+    """The span of a Lua function or a named SQL statement."""
     name = re.escape(scope)
     lua = rf"^(local )?function {name}\(.*?^end$"
     sql = rf"^-- name: {name}\b.*?(?=^-- name: |\Z)"
@@ -100,5 +100,5 @@ def _section(text: str, where: str, scope: str) -> tuple[int, int]:
 
 def _require_one(found: int, where: str, old: str) -> None:
     if found != 1:
-        say = "quote what stands there now" if found == 0 else "quote more of it"
-        raise StaleMutant(f"{where} has this {found} times instead of once, so {say}:\n{old}")
+        advice = "quote what stands there now" if found == 0 else "quote more of it"
+        raise StaleMutant(f"{where} has this {found} times, not once, so {advice}:\n{old}")

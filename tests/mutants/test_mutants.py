@@ -54,13 +54,13 @@ class Line:
         ("Line.last", "self.forget()", "self.forget()\nreturn", "return"),
     ],
 )
-def test_a_change_is_found_however_it_is_laid_out(scope: str, old: str, new: str, line: str):
+def test_the_layout_does_not_matter_in_python(scope: str, old: str, new: str, line: str):
     lines = changed(PYTHON, "line.py", scope, old, new).splitlines()
 
     assert line in map(str.strip, lines)
 
 
-def test_white_space_is_all_alike_in_other_languages():
+def test_white_space_does_not_matter_in_sql_and_lua():
     sql = "-- name: one\nSELECT a;\n\n-- name: two\nSELECT a,\n  b FROM c;\n"
     lua = "function f()\n  g(1,\n    2)\nend\nfunction h()\n  g(1, 2)\nend\n"
 
@@ -81,27 +81,27 @@ def test_a_mutant_that_does_not_apply_says_what_to_do(scope: str, old: str, advi
         changed(PYTHON, "line.py", scope, old, "")
 
 
-def test_a_mutant_that_does_not_apply_is_not_taken_for_dead():
+def test_a_mutant_that_does_not_apply_is_not_killed():
     stale = Mutant("stale", "lifecycle.py", "", "no_such_line()", "")
 
     assert campaign.try_one(stale).outcome == "does not apply"
 
 
-SEES = """
+USES_THE_COPY = """
 import ackline, pathlib, subprocess, sys
 
-def test_a_copy_is_seen():
+def test_the_copy_is_used():
     program = [sys.executable, "-c", "import ackline; print(ackline.__file__)"]
-    for seen in (ackline.__file__, subprocess.check_output(program, text=True)):
-        assert pathlib.Path(seen).parent.parent == pathlib.Path({source!r})
+    for path in (ackline.__file__, subprocess.check_output(program, text=True)):
+        assert pathlib.Path(path).parent.parent == pathlib.Path({source!r})
 """
 
 
-def test_tests_and_the_programs_that_they_start_see_the_copy(tmp_path: Path):
+def test_tests_and_the_programs_that_they_start_use_the_copy(tmp_path: Path):
     source = campaign.copy_source(tmp_path)
-    (tmp_path / "test_seen.py").write_text(SEES.format(source=str(source)))
+    (tmp_path / "test_copy.py").write_text(USES_THE_COPY.format(source=str(source)))
 
-    assert campaign.run_tests(source, [[str(tmp_path / "test_seen.py")]], 60).code == 0
+    assert campaign.run_tests(source, [[str(tmp_path / "test_copy.py")]], 60).code == 0
 
 
 def test_a_test_that_hangs_fails(tmp_path: Path):
@@ -114,7 +114,7 @@ def test_a_test_that_hangs_fails(tmp_path: Path):
     assert campaign.judge(QUICK[0], hangs).outcome == "killed"
 
 
-def test_what_another_source_does_proves_nothing(tmp_path: Path):
+def test_a_run_with_another_source_is_broken(tmp_path: Path):
     source = campaign.copy_source(tmp_path)
     shutil.rmtree(source / "ackline")
     other = campaign.run_tests(source, [["tests/core/test_errors.py"]], 60)

@@ -1,4 +1,4 @@
-"""The configurations of `.ci/run`: what is missing is reported, and what failed fails the run."""
+"""The configurations of `.ci/run`: missing programs are reported, failures fail the run."""
 
 from __future__ import annotations
 

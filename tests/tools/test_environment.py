@@ -1,4 +1,4 @@
-"""Setting up `.venv`: whatever interrupts or changes it, the next start mends it."""
+"""Setup of `.venv`: after an interruption or a change, the next start sets it up again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ exit 0
 
 
 class Checkout:
-    """A project of its own, and a uv that does what the test says."""
+    """A small project, and a uv that the test controls."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.bin = folder / "checkout", folder / "bin"
@@ -96,7 +96,7 @@ class Checkout:
         return process.returncode, err
 
     def installs(self) -> int:
-        """How often packages were installed since this was last asked."""
+        """How often packages were installed since the last call."""
         lines = self.calls.read_text().splitlines()
         self.calls.write_text("")
         return sum("--require-hashes" in line for line in lines)
@@ -123,14 +123,14 @@ def test_setup_runs_once_and_uses_pips_index(checkout):
 )
 def test_a_changed_lock_or_project_sets_up_again(checkout, file, added):
     checkout.set_up()
-    (left := checkout.root / ".venv" / "left.py").touch()
+    (leftover := checkout.root / ".venv" / "leftover.py").touch()
     with (checkout.root / file).open("a") as changed:
         changed.write(added)
 
     assert checkout.set_up()[0] == 0
 
     assert checkout.installs() == 2
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 def test_a_larger_profile_includes_the_smaller_ones(checkout):
@@ -143,10 +143,10 @@ def test_a_larger_profile_includes_the_smaller_ones(checkout):
 
 def test_a_failed_setup_is_reported_and_retried(checkout):
     checkout.fails.touch()
-    code, said = checkout.set_up()
+    code, stderr = checkout.set_up()
     assert code == 1
-    assert "this failed" in said
-    assert "no such package" in said
+    assert "this failed" in stderr
+    assert "no such package" in stderr
     checkout.fails.unlink()
     assert checkout.set_up()[0] == 0
 
@@ -154,11 +154,11 @@ def test_a_failed_setup_is_reported_and_retried(checkout):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_setup_starts_over(checkout, number):
     checkout.hangs.touch()
-    begun = checkout.start()
+    process = checkout.start()
     until(checkout.calls.read_text, 30.0)
-    os.killpg(begun.pid, number)
-    begun.communicate(timeout=10)
-    assert begun.returncode
+    os.killpg(process.pid, number)
+    process.communicate(timeout=10)
+    assert process.returncode
     checkout.installs()
     checkout.hangs.unlink()
 
@@ -185,9 +185,9 @@ def test_concurrent_setups_wait_for_each_other(checkout):
 def test_without_uv_the_pip_of_this_python_is_used(tmp_path):
     checkout = Checkout(tmp_path)
 
-    code, said = checkout.set_up()
+    code, stderr = checkout.set_up()
 
-    assert code == 0, said
+    assert code == 0, stderr
     python = checkout.root / ".venv" / "bin" / "python"
     subprocess.run([python, "-c", "import tiny"], check=True)
 

@@ -1,4 +1,4 @@
-"""The lock files: every supported Python, on every platform, can install them."""
+"""The lock files have hashes for every supported Python and platform."""
 
 import re
 from collections import defaultdict
@@ -20,18 +20,18 @@ ONE_FILE = {"cronsim", "erlpack", "pyspark"}
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
 def test_every_pin_has_the_hashes_of_all_its_files(lock: Path) -> None:
-    scant = {name for name, _, hashes in pins(lock) if len(hashes) < 2}
+    incomplete = {name for name, _, hashes in pins(lock) if len(hashes) < 2}
 
-    assert scant <= ONE_FILE
+    assert incomplete <= ONE_FILE
 
 
 def test_locks_agree_on_the_files_of_a_version() -> None:
-    known = defaultdict(set)
+    hashes_by_version = defaultdict(set)
     for lock in LOCKS:
         for name, version, hashes in pins(lock):
-            known[name, version].add(frozenset(hashes))
+            hashes_by_version[name, version].add(frozenset(hashes))
 
-    assert [pin for pin, answers in known.items() if len(answers) > 1] == []
+    assert [pin for pin, answers in hashes_by_version.items() if len(answers) > 1] == []
 
 
 def pins(lock: Path) -> list[tuple[str, str, list[str]]]:

@@ -1,4 +1,4 @@
-"""`./prove`: goes on where it was ended, keeps to its budget, and tells failures from stalls."""
+"""`./prove` continues where it stopped, within its budget, and separates failures from stalls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ here = Path(__file__).parent
 
 
 class Campaign:
-    """Tests of our own, run as a campaign."""
+    """A folder with tests, run as a campaign."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,16 +89,16 @@ def test_quick():
     pass
 
 @pytest.fixture
-def noted():
+def cleanup():
     yield
     (here / "cleaned up").touch()
 
-def test_endless(noted):
+def test_endless(cleanup):
     time.sleep(600)
 """)
 
-    seconds = 2.0  # more and more, because nobody knows how long this machine needs to begin
-    while campaign.outcomes != {"test_quick": "passed"} or not begun(campaign):
+    seconds = 2.0  # doubled until the first test has run, however slow the machine
+    while campaign.outcomes != {"test_quick": "passed"} or not was_interrupted(campaign):
         campaign.run(seconds := seconds * 2)
 
     assert campaign.verdict == "unfinished"
@@ -106,13 +106,13 @@ def test_endless(noted):
 
 @pytest.fixture
 def started_in_the_background() -> Iterator[None]:
-    """Shell scripts ignore Ctrl-C for what they start like that, and for all that it starts."""
+    """Background processes of shell scripts ignore SIGINT, and so do their children."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-def begun(campaign: Campaign) -> bool:
+def was_interrupted(campaign: Campaign) -> bool:
     return (campaign.folder / "cleaned up").exists()
 
 
@@ -155,9 +155,9 @@ def test_control_a_failure_without_a_stall_is_a_failure() -> None:
 
 
 def result(test: str, outcome: str, **more: Any) -> str:
-    told = {"seconds": 60.0, "stall": 0.1, "seeds": [], "figures": {}, **more}
+    defaults = {"seconds": 60.0, "stall": 0.1, "seeds": [], "figures": {}, **more}
     return json.dumps(
-        {"commit": COMMIT, "campaign": CAMPAIGN, "test": test, "outcome": outcome} | told
+        {"commit": COMMIT, "campaign": CAMPAIGN, "test": test, "outcome": outcome} | defaults
     )
 
 
@@ -211,10 +211,10 @@ def test_two():
     campaign.run()
 
     [row] = [line for line in prove.table_of(campaign.records).splitlines() if CAMPAIGN in line]
-    told = [cell.strip() for cell in row.strip("|").split("|")]
-    assert told[:3] == [CAMPAIGN, "passed", "2 of 2 passed"]
-    assert told[4].endswith(" s")
-    assert told[5:] == ["7 8", "6 faults, 2,400 deliveries"]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:3] == [CAMPAIGN, "passed", "2 of 2 passed"]
+    assert cells[4].endswith(" s")
+    assert cells[5:] == ["7 8", "6 faults, 2,400 deliveries"]
 
 
 def test_a_full_pass_is_written_into_the_page(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel, the source archive, and what each extra installs."""
+"""The wheel, the source archive, and the extras."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_the_source_archive_is_the_checkout(unpacked):
 
 
 def test_check_starts_from_the_source_archive(unpacked, tmp_path):
-    # given a uv that lends the packages of this environment instead of fetching them
+    # given a uv that links the packages of this environment instead of installing them
     [site] = [path for path in sys.path if path.startswith(sys.prefix) and "site-packages" in path]
     library = f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     uv = tmp_path / "uv"
-    lent = f"{unpacked}/{library}/lent.pth"
-    uv.write_text(f"#!/bin/sh\nprintf '%s\\n' {site} {unpacked}/src >{lent}\n")
+    link_file = f"{unpacked}/{library}/links.pth"
+    uv.write_text(f"#!/bin/sh\nprintf '%s\\n' {site} {unpacked}/src >{link_file}\n")
     uv.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
 
@@ -101,8 +101,8 @@ def test_check_starts_from_the_source_archive(unpacked, tmp_path):
 # --- in an empty environment ---
 
 
-class Empty:
-    """An environment that holds nothing but what it is told to install."""
+class EmptyEnvironment:
+    """An environment with only the packages that a test installs."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -122,17 +122,17 @@ class Empty:
 
     def seconds(self, *arguments: str) -> float:
         """The fastest of five runs."""
-        took = []
+        durations = []
         for _ in range(5):
-            began = time.perf_counter()
+            started = time.perf_counter()
             assert self.run(*arguments).returncode == 0
-            took.append(time.perf_counter() - began)
-        return min(took)
+            durations.append(time.perf_counter() - started)
+        return min(durations)
 
 
 @pytest.fixture
-def empty(tmp_path, monkeypatch) -> Empty:
-    return Empty(tmp_path / "empty", monkeypatch)
+def empty(tmp_path, monkeypatch) -> EmptyEnvironment:
+    return EmptyEnvironment(tmp_path / "empty", monkeypatch)
 
 
 @pytest.mark.ci
@@ -168,17 +168,17 @@ def test_the_package_without_extras_runs_and_names_missing_extras(built, empty):
         assert f"pip install 'ackline[{extra}]'" in empty.run("-m", "ackline", *command).stderr
 
 
-OPENS = "from ackline.stores.registry import store_from_url as at; "
+IMPORT_OPENER = "from ackline.stores.registry import store_from_url as at; "
 
 PROGRAMS = {
-    "redis": f"{OPENS} at('redis://localhost')",
-    "postgres": f"{OPENS} at('postgresql://localhost')",
+    "redis": f"{IMPORT_OPENER} at('redis://localhost')",
+    "postgres": f"{IMPORT_OPENER} at('postgresql://localhost')",
     "analytics": "import duckdb",
     "delta": "import deltalake",
     "spark": "import ackline.spark.runtime.session, ackline.spark.lake.lake, pyspark_ackline",
     "testing": "import ackline.testing.conformance, ackline.testing.model",
 }
-"""What works with each extra."""
+"""Code that works with each extra."""
 
 
 @pytest.mark.ci

@@ -1,1 +1,1 @@
-"""Writes the parts of the documentation that are taken from the code or from measurements."""
+"""Writes the parts of the documentation that come from the code or from measurements."""

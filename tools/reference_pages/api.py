@@ -131,7 +131,7 @@ def _options_dict(kind: type) -> str:
 
 
 def _is_returned_only(kind: type) -> bool:
-    """Whether users get such objects from others, and never construct them."""
+    """Whether users get such objects from the library, and never construct them."""
     return kind.__name__ in (
         "AsyncJournalReader",
         "AsyncQueue",
@@ -150,8 +150,8 @@ def _methods(kind: type) -> Iterator[str]:
         if isinstance(member, property):
             yield f"### {kind.__name__}.{name}\n\nA property. {_docstring(member)}"
         else:
-            written = typing.get_overloads(member) or [member]
-            lines = [_signature(name, function, skip_first=True) for function in written]
+            overloads = typing.get_overloads(member) or [member]
+            lines = [_signature(name, function, skip_first=True) for function in overloads]
             yield f"### {kind.__name__}.{name}\n\n{_code(lines)}\n\n{_docstring(member)}".rstrip()
 
 

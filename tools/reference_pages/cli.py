@@ -15,7 +15,7 @@ COMPLETION = """To complete commands and options with Tab, put this line into `~
 eval "$(_ACKLINE_COMPLETE=bash_source ackline)"
 ```
 
-In `~/.zshrc` it says `zsh_source`; for fish,
+In `~/.zshrc`, write `zsh_source`; for fish,
 `_ACKLINE_COMPLETE=fish_source ackline > ~/.config/fish/completions/ackline.fish`."""
 
 

@@ -14,7 +14,7 @@ NOT_MEASURED = "*Not measured for this release yet.*"
 
 
 HEAD = ("one worker process", "one call each", "in bulk", "100 callers", "drain", "start, p50 ms")
-SHOWN = ("one_per_second", "bulk_per_second", "concurrent_per_second", "drain_per_second")
+RATES = ("one_per_second", "bulk_per_second", "concurrent_per_second", "drain_per_second")
 
 
 def speed() -> str:
@@ -44,7 +44,7 @@ def _queue(queue: dict[str, Any]) -> str:
 
 
 def _figures(figures: dict[str, float]) -> list[str]:
-    rates = [_number(figures.get(name), 0) for name in SHOWN]
+    rates = [_number(figures.get(name), 0) for name in RATES]
     return [*rates, _number(figures.get("start_p50_ms"), 2)]
 
 
@@ -101,15 +101,15 @@ def spark() -> str:
     ]
     head = ("", "store", "durability", "against", "per second", "the other's", "ratio")
     figures = table(head, rows, right=3)
-    return "\n\n".join((figures, f"{measured['machine']}.", *_below(measured["figures"])))
+    return "\n\n".join((figures, f"{measured['machine']}.", *_notes(measured["figures"])))
 
 
 def _level(row: dict[str, Any]) -> str:
     return str(row.get("durability", "")).partition(":")[0]
 
 
-def _below(rows: list[dict[str, Any]]) -> list[str]:
-    """What does not fit in the table: what each durability means, and the rounds of a figure."""
+def _notes(rows: list[dict[str, Any]]) -> list[str]:
+    """Text below the table: the meaning of each durability, and the rounds of a figure."""
     meanings = dict.fromkeys(row["durability"] for row in rows if "durability" in row)
     rounds = [
         "Round by round: " + ", ".join(_number(rate, 0) for rate in row["rounds_per_second"]) + "."

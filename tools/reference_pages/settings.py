@@ -11,7 +11,7 @@ import msgspec
 from tools.reference_pages.markdown import table
 from tools.reference_pages.structs import attribute_notes, default_of
 
-POLICY_WORDS = {
+POLICY_DESCRIPTIONS = {
     "max_attempts": "attempts before the job moves to the DLQ",
     "backoff": "the delay between attempts",
     "lease": "seconds until a job without a heartbeat is recovered",
@@ -21,7 +21,7 @@ POLICY_WORDS = {
     "keep_cancelled": "seconds that a cancelled job is kept",
 }
 
-SETTING_WORDS = {
+SETTING_DESCRIPTIONS = {
     "policy": "the policy of the queue, see above",
     "kinds": "policies by kind; a worker writes those of its handlers here",
     "paused": "no jobs are claimed",
@@ -80,8 +80,8 @@ def policies() -> str:
         (
             f"`{name}`",
             _policy_default(getattr(config.DEFAULTS, name)),
-            *("yes" if name in level else "" for level in (job, kind, queue)),
-            POLICY_WORDS[name],
+            *("yes" if name in options else "" for options in (job, kind, queue)),
+            POLICY_DESCRIPTIONS[name],
         )
         for name in config.ResolvedPolicy.__struct_fields__
     ]
@@ -93,8 +93,8 @@ def _policy_default(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, retry.Backoff):
-        waits = f"base {value.base:g}, factor {value.factor:g}, cap {value.cap:g}"
-        return f"{value.shape}, {waits}, jitter {value.jitter}"
+        delays = f"base {value.base:g}, factor {value.factor:g}, cap {value.cap:g}"
+        return f"{value.shape}, {delays}, jitter {value.jitter}"
     return f"{value:,g}" if value < 1e5 else f"{value:,.0f}"
 
 
@@ -106,7 +106,7 @@ def settings() -> str:
         (
             f"`{field.name}`",
             default_of(field),
-            notes[field.name] or SETTING_WORDS[field.name],
+            notes[field.name] or SETTING_DESCRIPTIONS[field.name],
         )
         for field in msgspec.structs.fields(config.QueueSettings)
     ]
@@ -116,9 +116,9 @@ def settings() -> str:
 def numbers() -> str:
     """Limits and intervals that are fixed in the code."""
     rows = []
-    for module, name, unit, words in NUMBERS:
+    for module, name, unit, description in NUMBERS:
         value = getattr(importlib.import_module(f"ackline.{module}"), name)
-        rows.append((f"{value:,.10g} {unit}", words, f"`{module}.{name}`"))
+        rows.append((f"{value:,.10g} {unit}", description, f"`{module}.{name}`"))
     return table(("", "", "in `ackline.`"), rows)
 
 

@@ -1,11 +1,11 @@
-"""What can go wrong with a private server."""
+"""Errors of private servers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-SHOWN = 30
-"""Lines of a log that an error shows."""
+LOG_LINES = 30
+"""How many lines of a log an error shows."""
 
 
 class NoServerProgram(RuntimeError):
@@ -13,14 +13,14 @@ class NoServerProgram(RuntimeError):
 
 
 class ServerNotStarted(RuntimeError):
-    """The server did not come up; the message ends with its log."""
+    """The server did not start; the message ends with its log."""
 
     def __init__(self, reason: str, log: Path) -> None:
         super().__init__(f"{reason}; the end of {log}:\n{tail(log)}")
 
 
 class ServerTimeout(RuntimeError):
-    """The server runs, but did not get where it should in time."""
+    """The server is running, but a condition did not hold in time."""
 
 
 def tail(log: Path) -> str:
@@ -29,4 +29,4 @@ def tail(log: Path) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return "(no log)"
-    return "\n".join(lines[-SHOWN:])
+    return "\n".join(lines[-LOG_LINES:])

@@ -16,7 +16,7 @@ from tests.harness.servers.postgres_programs import USER, change_owner, run_as_o
 from tests.harness.servers.server import PrivateServer
 
 VARIABLE = "ACKLINE_PGBOUNCER"
-"""The environment variable that names the program and goes before PATH."""
+"""The environment variable that names the program; it takes precedence over PATH."""
 
 CONFIGURATION = """\
 [databases]
@@ -36,7 +36,7 @@ pidfile =
 def pgbouncer_program() -> Path:
     """Find the program: by the environment, or on PATH."""
     named = os.environ.get(VARIABLE)
-    # Debian keeps it where only root looks.
+    # Debian has it in a folder that is only on the PATH of root.
     path = shutil.which(named or "pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if path is None:
         raise NoServerProgram(f"no PgBouncer: install it, or name the program in {VARIABLE}")
@@ -52,7 +52,7 @@ def pgbouncer_version() -> tuple[int, ...]:
 
 
 class PgBouncer(PrivateServer):
-    """Lets many clients share few sessions of a server.
+    """Shares a few sessions of a server among many clients.
 
     >>> with PostgresServer() as server, PgBouncer(server) as pooler:  # doctest: +SKIP
     ...     queues = ackline.open(f"{pooler.url}?pooler=transaction")
@@ -67,7 +67,7 @@ class PgBouncer(PrivateServer):
 
     @property
     def url(self) -> str:
-        """What to open a store with; in transaction mode, add `?pooler=transaction`."""
+        """The URL for a store; in transaction mode, add `?pooler=transaction`."""
         return f"postgresql://{USER}@{HOST}:{self.port}/postgres"
 
     def command(self) -> list[str]:

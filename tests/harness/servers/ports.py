@@ -1,4 +1,4 @@
-"""Ports on loopback that a server can have, and have again after a restart."""
+"""Free ports on loopback, which a server can use again after a restart."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import socket
 HOST = "127.0.0.1"
 
 LOWEST, HIGHEST = 15_000, 32_000
-"""Below the ports that systems give to clients: one of those may be taken by an outgoing
-connection while its server is down, even by a client that is trying to reach that very server."""
+"""Below the ephemeral ports, which an outgoing connection could take while its server is down."""
 
-_chance = random.SystemRandom()
+_random = random.SystemRandom()
 
 
 def free_port() -> int:
     """A port that is free right now."""
     while True:
-        port = _chance.randrange(LOWEST, HIGHEST)
+        port = _random.randrange(LOWEST, HIGHEST)
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))

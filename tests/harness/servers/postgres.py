@@ -31,7 +31,7 @@ _SETTINGS = {
 
 
 class PostgresServer(PrivateServer):
-    """Starts in about a second, answers on loopback and a Unix socket, never outlives this process.
+    """Starts in about a second, listens on loopback and a Unix socket, ends with this process.
 
     >>> with PostgresServer() as server:  # doctest: +SKIP
     ...     server.stop_immediately()
@@ -44,16 +44,16 @@ class PostgresServer(PrivateServer):
         super().__init__()
         self.settings = {"fsync": "on" if fsync else "off", **_SETTINGS, **others}
 
-    # --- where it is ---
+    # --- addresses ---
 
     @property
     def url(self) -> str:
-        """What to open a store with, over TCP."""
+        """The URL for a store, over TCP."""
         return f"postgresql://{USER}@{HOST}:{self.port}/postgres"
 
     @property
     def socket_url(self) -> str:
-        """What to open a store with, over its Unix socket."""
+        """The URL for a store, over its Unix socket."""
         host = quote(str(self.folder), safe="")
         return f"postgresql://{USER}@/postgres?host={host}&port={self.port}"
 
@@ -66,10 +66,10 @@ class PostgresServer(PrivateServer):
         """A plain connection; close it, or use it in a `with`."""
         return psycopg.connect(self.socket_url, **{"autocommit": True, **options})
 
-    # --- what can happen to it ---
+    # --- faults ---
 
     def stop_immediately(self) -> None:
-        """End it without a checkpoint, as a crash would: it recovers from its log."""
+        """Stop it without a checkpoint, like a crash: it recovers from its log."""
         self._end_by(signal.SIGQUIT)
 
     def stop_fast(self) -> None:

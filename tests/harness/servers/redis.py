@@ -18,11 +18,11 @@ from tests.harness.servers.redis_replication import follow
 from tests.harness.servers.server import START_TIMEOUT, PrivateServer
 
 Persistence = Literal["none", "everysec", "always"]
-"""What a killed server still has: nothing, all but the last moments, everything it answered."""
+"""What a killed server keeps: nothing, all but the last seconds, or everything it answered."""
 
 
 class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that a test may choose; `others` go to the server as they are."""
+    """The settings of a server; `others` are passed on unchanged."""
 
     persistence: Persistence = "none"
     maxmemory: int | None = None
@@ -37,7 +37,7 @@ class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
             "port": str(port),
             **({"unixsocket": str(socket), "unixsocketperm": "700"} if socket else {}),
             "save": "",
-            # A test does not wait for delays that make sense in production.
+            # Without delays that make sense only in production.
             "shutdown-timeout": "0",
             "repl-diskless-sync": "no",
             "repl-diskless-load": "swapdb",
@@ -62,10 +62,10 @@ def as_arguments(settings: Mapping[str, str]) -> list[str]:
 
 
 class RedisServer(PrivateServer):
-    """Starts in a tenth of a second, answers on loopback only, and never outlives this process.
+    """Starts in a tenth of a second, listens on loopback only, and ends with this process.
 
-    It listens on a free port, or on a Unix socket. Its data and its log are in `folder`: one of
-    its own that is deleted at the end, or yours.
+    It listens on a free port, or on a Unix socket. Its data and its log are in `folder`, by
+    default a temporary one.
 
     >>> with RedisServer(persistence="always") as server:  # doctest: +SKIP
     ...     server.kill()
@@ -95,11 +95,11 @@ class RedisServer(PrivateServer):
         self.replica_of = replica_of
         self._unix_socket = unix_socket
 
-    # --- where it is ---
+    # --- addresses ---
 
     @property
     def url(self) -> str:
-        """What to open a store with."""
+        """The URL for a store."""
         password = self.settings.password
         login = f":{quote(password, safe='')}@" if password else ""
         if self._unix_socket:
@@ -129,7 +129,7 @@ class RedisServer(PrivateServer):
         }
         return redis.Redis(**{**settings, **options})
 
-    # --- what can happen to it ---
+    # --- faults ---
 
     def kill(self) -> None:
         """SIGKILL: data that is not in its file is gone."""
@@ -149,7 +149,7 @@ class RedisServer(PrivateServer):
 
     def _start_process(self, *, same_port: bool) -> None:
         super()._start_process(same_port=same_port)
-        # By a command it connects to its master at once; by its settings, after a second.
+        # By a command, it connects to its master at once; by a setting, after a second.
         if self.replica_of is not None:
             follow(self, self.replica_of)
 
@@ -157,7 +157,7 @@ class RedisServer(PrivateServer):
         try:
             with self.client() as client:
                 client.ping()
-                # The server of another process may have been quicker to take the port.
+                # Another server may have taken the port first.
                 return bool(client.info("server")["process_id"] == self.pid)
         except (redis.ConnectionError, redis.TimeoutError):
             return False

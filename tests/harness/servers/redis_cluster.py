@@ -32,13 +32,13 @@ class ClusterNode(RedisServer):
 
     @property
     def bus(self) -> int:
-        """The port on which it talks to the other masters."""
+        """The port for messages between the masters."""
         # In the same range as the port, and a different one for each port.
         return LOWEST + HIGHEST - self.port
 
 
 class RedisCluster(ServerGroup):
-    """Three masters that share the slots among them; it takes a few seconds to agree.
+    """Three masters; the start takes a few seconds.
 
     >>> with RedisCluster() as cluster:  # doctest: +SKIP
     ...     queues = ackline.open(cluster.url)
@@ -51,15 +51,15 @@ class RedisCluster(ServerGroup):
     def _start(self, stack: contextlib.ExitStack) -> None:
         for server in self.servers:
             stack.enter_context(server)
-        self._introduce()
+        self._form()
         self._wait_until_agreed()
 
     @property
     def url(self) -> str:
-        """What to open a store with; each of the masters knows the others."""
+        """The URL for a store."""
         return f"redis+cluster://{HOST}:{self.servers[0].port}"
 
-    def _introduce(self) -> None:
+    def _form(self) -> None:
         bounds = [SLOTS * number // MASTERS for number in range(MASTERS + 1)]
         for number, server in enumerate(self.servers):
             with server.client() as client:

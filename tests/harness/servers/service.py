@@ -11,11 +11,11 @@ from ackline.service.server import Server, bind, service_url
 from tests.harness.servers.errors import ServerTimeout
 
 START_TIMEOUT = 20.0
-"""Seconds that it has to start, and to stop."""
+"""Seconds for its start, and for its stop."""
 
 
 class ServiceThread:
-    """Serves a runtime from entering the block to leaving it.
+    """A context in which a runtime is served.
 
     >>> with ServiceThread(Runtime.from_settings(Settings(port=0))) as service:  # doctest: +SKIP
     ...     queues = ackline.open(service.url)

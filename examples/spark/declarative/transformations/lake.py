@@ -1,7 +1,7 @@
-"""Journal → bronze → silver → gold, declared: Spark decides what has to be made anew.
+"""Journal → bronze → silver → gold as a declarative pipeline: Spark decides what to rebuild.
 
-The functions are those of `ackline pipeline run`. Spark keeps bronze by itself; silver and gold are
-made from all of it, so for a journal of many millions the command is the cheaper way.
+It uses the functions of `ackline pipeline run`. Bronze grows incrementally, but silver and gold are
+rebuilt from all of it, so for many millions of events that command is faster.
 """
 
 from pyspark import pipelines as dp
@@ -22,18 +22,18 @@ def events() -> DataFrame:
 
 @dp.temporary_view
 def steps() -> DataFrame:
-    """Each entry with what came before it."""
+    """Each entry with the one before it."""
     return timed_steps(spark.read.table("events"))
 
 
 @dp.materialized_view
 def jobs() -> DataFrame:
-    """Silver: one row for each life that has ended."""
+    """Silver: one row for each finished run of a job."""
     return job_runs(spark.read.table("steps").where("not goes_on"))
 
 
 @dp.materialized_view
 def hourly() -> DataFrame:
-    """Gold: what passed through in each hour."""
+    """Gold: the jobs of each hour."""
     by = ("day", "hour", *traffic.GROUP_KEY)
     return traffic.finalize(traffic.partial(spark.read.table("steps")), by)
