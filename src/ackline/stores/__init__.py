@@ -1,1 +1,1 @@
-"""Where jobs are kept: one contract, several stores."""
+"""Where jobs are stored: one contract, several implementations."""

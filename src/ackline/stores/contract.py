@@ -73,7 +73,7 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     location: str
     durability: str
-    """In words: what a job survives once its enqueue has returned."""
+    """What a job survives once its enqueue has returned, as text."""
     version: str
     schema: int
     now: float
@@ -93,7 +93,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's request for jobs: how many, of which kinds (None is all), for how long."""
+    """A worker's request for jobs: how many, of which kinds (None is all), and for how long."""
 
     worker: str
     limit: int
@@ -120,7 +120,7 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     lapsed: list[Record] = []
     """Jobs whose lease has lapsed, without payload, progress and result: expire them."""
     next_at: float | None = None
-    """When the next job is due or the next lease lapses, as far as is known now.
+    """When the next job is due or the next lease lapses, as far as the store knows.
 
     Leases that have already lapsed do not count: expiring them may be impossible.
     In a paused queue nothing becomes due, so only leases count.
@@ -177,7 +177,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects jobs of a queue; a field left at its default excludes none."""
+    """Selects jobs of a queue; a field with its default value matches every job."""
 
     states: frozenset[State] = frozenset(State)
     kinds: frozenset[str] | None = None
@@ -337,7 +337,7 @@ class Subscription(Protocol):
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
-    """A completed job, as far as its notification says."""
+    """A completed job, as described by its notification."""
 
     id: str
     result: bytes | None
@@ -347,7 +347,7 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class CompletionListener(Protocol):
-    """A listener to `finished`, of a store whose notifications carry the results of jobs."""
+    """A listener for `finished`, of a store whose notifications carry the results of jobs."""
 
     def completions(self) -> Sequence[Completion] | None:
         """All jobs finished since the last call; None if others may have finished, too."""
@@ -363,7 +363,7 @@ class DeliveredJobs(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class DirectDelivery(Listener, Protocol):
-    """A listener to `ready`, of a store that leases a new job directly to a waiting worker.
+    """A listener for `ready`, of a store that leases a new job directly to a waiting worker.
 
     Such a job wakes the listener. A `DeliverableClaim` that gets fewer jobs than the worker could
     start lets the store deliver one job, and only one until the next claim.
@@ -570,8 +570,8 @@ class Store(Protocol):
     ) -> Listener:
         """Start to listen, then read: whatever happens from now on wakes the listener.
 
-        Of the listeners to `ready` for the same kinds, a store may wake only one per job; listeners
-        for other kinds are woken as well.
+        A store may wake only one of the listeners for `ready` that have the same kinds, per job;
+        listeners for other kinds are woken as well.
         """
 
     def subscribe(self) -> Subscription:

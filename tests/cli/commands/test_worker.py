@@ -238,7 +238,7 @@ def test_a_child_that_waits_for_its_server_ends_with_its_supervisor(start):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://nobody@{address}/postgres", "does not let this user in"),
+        ("postgresql://nobody@{address}/postgres", "does not allow this user to connect"),
         ("postgresql://postgres@{address}/nowhere", "no such database"),
     ],
 )

@@ -44,7 +44,7 @@ class TestAhead:
         ahead = LeaseScan()
         ahead.finished(NOW + 30.0, NOW, cost=0.0)
 
-        ahead.lower(NOW + 5.0)
+        ahead.include(NOW + 5.0)
 
         assert ahead.start == NOW + 5.0
 

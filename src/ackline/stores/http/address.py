@@ -45,7 +45,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def private(self) -> bool:
-        """Whether nobody on the way can read what is sent."""
+        """Whether a token is safe here: with TLS, on this machine, or because the URL allows it."""
         return self.tls or self.plaintext or _is_loopback(self.host)
 
 

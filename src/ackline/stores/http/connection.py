@@ -39,7 +39,7 @@ class ConnectionPool:
         self._headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, **_authorization(token)}
         if token and not address.private:
             raise ConfigError(
-                f"a token for {self.where} could be read on the way: use https://, or add "
+                f"a token for {self.where} could be read in transit: use https://, or add "
                 "?plaintext=yes if you trust the network"
             )
         self._tls: ssl.SSLContext | None = None

@@ -41,15 +41,15 @@ class HttpListener:
         connections: ConnectionPool,
         call: bytes,
         tenant: str | None,
-        silence: float,
-        forget: Callable[[HttpListener], None],
+        idle_timeout: float,
+        on_close: Callable[[HttpListener], None],
     ) -> None:
         self._connections = connections
         self._call = call
         self._tenant = tenant
-        self._silence = silence
+        self._idle_timeout = idle_timeout
         """Seconds after which a silent stream counts as dead."""
-        self._forget = forget
+        self._on_close = on_close
         self._woken = threading.Event()
         self._closing = threading.Event()
         self._connection, self._stream = self._subscribe()
@@ -70,8 +70,8 @@ class HttpListener:
             return
         self._closing.set()
         self._woken.set()
-        _hang_up(self._connection)
-        self._forget(self)
+        _shut_down(self._connection)
+        self._on_close(self)
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +92,7 @@ class HttpListener:
             if stream.status != 200:
                 raise self._connections.error_of(stream.status, stream.read())
             _read_until(stream, _LISTENING)
-            sock.settimeout(self._silence)
+            sock.settimeout(self._idle_timeout)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise connection_error(self._connections.where, error) from error
@@ -187,8 +187,8 @@ def _read_until(stream: http.client.HTTPResponse, wanted: bytes) -> None:
             raise http.client.IncompleteRead(b"")
 
 
-def _hang_up(connection: http.client.HTTPConnection) -> None:
-    """End the read in another thread."""
+def _shut_down(connection: http.client.HTTPConnection) -> None:
+    """Shut down the socket, which ends the read in another thread."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):

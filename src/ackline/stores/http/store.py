@@ -220,12 +220,12 @@ class HttpStore:
         # Queues beyond the service's limit get no notifications: listeners must not rely on them.
         listened = queues[: self._client.limits.max_listened_queues]
         arguments: dict[str, Any] = {"queues": listened, "topic": topic, "kinds": kinds}
-        silence = 2 * self._client.limits.ping_every + self._connections.address.timeout
+        idle_timeout = 2 * self._client.limits.ping_every + self._connections.address.timeout
         listener = HttpListener(
             self._connections,
             LISTEN.pack(arguments),
             tenant_of(arguments),
-            silence,
+            idle_timeout,
             self._listeners.discard,
         )
         self._listeners.add(listener)

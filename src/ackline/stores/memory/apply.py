@@ -38,7 +38,7 @@ class _ApplyPlan(ApplyPlan[StoredJob]):
     def payload_of(self, job: StoredJob) -> bytes:
         return job.payload
 
-    def last_settling(self, job: StoredJob) -> tuple[bytes | None, Sequence[Failure]]:
+    def result_and_history(self, job: StoredJob) -> tuple[bytes | None, Sequence[Failure]]:
         return job.result, job.history
 
     def options_of(self, _jobs: Sequence[int]) -> Mapping[int, Options]:

@@ -14,10 +14,10 @@ class MemoryListener:
     """Waits for notifications of some queues on one topic."""
 
     def __init__(
-        self, queues: Sequence[QueueKey], topic: Topic, forget: Callable[[MemoryListener], None]
+        self, queues: Sequence[QueueKey], topic: Topic, on_close: Callable[[MemoryListener], None]
     ) -> None:
         self.subjects: frozenset[Subject] = frozenset((queue, topic) for queue in queues)
-        self._forget = forget
+        self._on_close = on_close
         self._woken = threading.Event()
 
     def wait(self, timeout: float) -> bool:
@@ -30,7 +30,7 @@ class MemoryListener:
         self._woken.set()
 
     def close(self) -> None:
-        self._forget(self)
+        self._on_close(self)
 
     def __enter__(self) -> Self:
         return self
@@ -42,8 +42,8 @@ class MemoryListener:
 class MemorySubscription:
     """Waits for notifications about many subjects."""
 
-    def __init__(self, forget: Callable[[MemorySubscription], None]) -> None:
-        self._forget = forget
+    def __init__(self, on_close: Callable[[MemorySubscription], None]) -> None:
+        self._on_close = on_close
         self._subjects: set[Subject] = set()
         self._pending: set[Subject] = set()
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class MemorySubscription:
             self._pending &= self._subjects
 
     def notify(self, subjects: Iterable[Subject]) -> None:
-        """Notify the subscription about these, as far as it has them."""
+        """Notify the subscription about those of these subjects that it has."""
         with self._lock:
             notified = self._subjects.intersection(subjects)
             self._pending |= notified
@@ -80,7 +80,7 @@ class MemorySubscription:
         self._woken.set()
 
     def close(self) -> None:
-        self._forget(self)
+        self._on_close(self)
 
     def __enter__(self) -> Self:
         return self

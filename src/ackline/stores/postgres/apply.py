@@ -131,7 +131,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             "started": lease.started,
             "now": now,
             "jobs": Ints([body[0] for _, _, body in completed]),
-            "ats": Floats([now + transition.keep for _, transition, _ in completed]),
+            "times": Floats([now + transition.keep for _, transition, _ in completed]),
             "attempts": Ints(attempts),
             "results": ByteStrings([transition.result for _, transition, _ in completed]),
         }
@@ -148,7 +148,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         [(payload,)] = self._tx.rows("payload_of", {"job": job.num})
         return bytes(payload)
 
-    def last_settling(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
+    def result_and_history(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
         # Write earlier changes of this batch first, so that the queries find them.
         self._write_jobs()
         result = self._tx.rows("result_of", {"job": job.num})
@@ -239,7 +239,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         moved_to = self._targets[target] = self._queues.ensure(self._tx, target, [job.kind])
         self._tx.now = self.now
         self._move_job(job, moved_to)
-        self._lookup.forget(job.id)
+        self._lookup.remove(job.id)
         return True
 
     def _drop_replaced(self, target: CachedQueue, id: str) -> bool:
@@ -284,7 +284,7 @@ def _inactive_columns(jobs: list[JobRow]) -> dict[str, Any]:
     return {
         "jobs": Ints([job.num for job in jobs]),
         "states": Ints([STATE_CODES[job.state] for job in jobs]),
-        "ats": Floats([job.at for job in jobs]),
+        "times": Floats([job.at for job in jobs]),
         "attempts": Ints([job.attempts for job in jobs]),
         "finished": Floats(finished),
     }

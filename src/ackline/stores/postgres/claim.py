@@ -188,13 +188,13 @@ def last_lease_of(row: Row) -> LastLease:
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 
 MAX_SCANS = 3
-"""How often a claim scans again after other claims have taken the jobs first."""
+"""How many times a claim scans again after other claims have taken the jobs first."""
 
 MAX_READ_AHEAD = 500
-"""How many jobs a claim reads at most beyond its limit, to get past a full group."""
+"""The most jobs that a claim reads beyond its limit, to get past a full group."""
 
 PARK_LIMIT = 5000
-"""How many jobs of full groups one transaction parks at most; it locks the groups."""
+"""The most jobs of full groups that one transaction parks; it locks the groups."""
 
 
 class ClaimEnd(enum.Enum):
@@ -272,21 +272,21 @@ class ClaimRun:
         """Take the next jobs whose groups are not full, and lease them."""
         self._token, selector = token, self._selector
         scan: Scan | None = self._scan or self._cached.positions.start_scan(self._kind_ids)
-        read_ahead, misses = 0, 0
+        read_ahead, empty_scans = 0, 0
         while scan is not None:
             need = max(0, self._request.limit - len(self._taken))
             rows = selector.take(scan, need + read_ahead, self._byte_limit.remaining)
-            set_aside = self._sort_out(rows)
+            skipped = self._apply_group_limits(rows)
             if self._full or self._is_at_locked_group:
                 break
             if max(self._parked, self._skipped) >= PARK_LIMIT:
                 break
-            if set_aside:
-                # Jobs of a full group come first: read more and more to get past them.
+            if skipped:
+                # Jobs of a full group come first: read ever more to get past them.
                 read_ahead = min(MAX_READ_AHEAD, 2 * read_ahead + 16)
                 continue
-            misses += 1
-            if selector.scanned <= len(rows) or misses > MAX_SCANS:
+            empty_scans += 1
+            if selector.scanned <= len(rows) or empty_scans > MAX_SCANS:
                 scan = self._rescan(scan)
         self._job_rows.write()
         if self._running:
@@ -308,7 +308,7 @@ class ClaimRun:
         self._rescanned = True
         return self._cached.positions.rescan(self._kind_ids)
 
-    def _sort_out(self, rows: list[Row]) -> int:
+    def _apply_group_limits(self, rows: list[Row]) -> int:
         """Take the jobs whose groups are not full; returns how many were parked or put back."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
         if groups and self._tx.is_borrowed:
@@ -327,19 +327,19 @@ class ClaimRun:
                 self._byte_limit.add(_size(row))
             self._taken += rows
             return 0
-        set_aside = 0
+        skipped = 0
         for row in rows:
             if self._full:
                 self._put_back(row)
-            elif row[_GROUP] is None or self._enter(row, decode_name(row[_GROUP])):
+            elif row[_GROUP] is None or self._take_group_slot(row, decode_name(row[_GROUP])):
                 self._taken.append(row)
                 self._byte_limit.add(_size(row))
             else:
-                set_aside += 1
-        return set_aside
+                skipped += 1
+        return skipped
 
-    def _enter(self, row: Row, group: str) -> bool:
-        """Count a job into its group; if the group is full or locked, set the job aside."""
+    def _take_group_slot(self, row: Row, group: str) -> bool:
+        """Take a slot of the job's group; if it is full or locked, park the job or put it back."""
         if group in self._locked_groups:
             # Not parked: the transaction that has the lock may already have unparked the group.
             self._put_back(row)
@@ -371,7 +371,7 @@ class ClaimRun:
             values |= {"started": tx.now, "deadline": deadline, "cancel_requested": Ints([])}
             values |= _lease_arrays(rows)
             tx.send("add_lease", values)
-            cached.lease_scan.lower(deadline)
+            cached.lease_scan.include(deadline)
         changes = tx.changes_of(cached.key, cached.num)
         tx.change_counts(cached.num, _QUEUED, _PROCESSING, len(records))
         changes.entries += [
@@ -382,7 +382,9 @@ class ClaimRun:
 
     def _tokens(self) -> list[int]:
         """A token for each job: the same one, except for kinds that are leased one by one."""
-        tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
+        tokens = [self._token_above(max(row[_TOKEN] or 0 for row in self._taken))] * len(
+            self._taken
+        )
         kinds = self._cached.single_lease_kinds
         separate = [
             n for n, row in enumerate(self._taken) if kinds and decode_name(row[_KIND]) in kinds
@@ -395,7 +397,7 @@ class ClaimRun:
                 tokens[n] = token
         return tokens
 
-    def _above(self, highest: int) -> int:
+    def _token_above(self, highest: int) -> int:
         """A token above the ones that the jobs had before."""
         if self._token <= highest:
             self._token = self._tx.next_token(highest)
@@ -422,7 +424,7 @@ def _records(
     for row, token in zip(rows, tokens, strict=True):
         record = _record(row, token, request, now)
         group = row[_GROUP]
-        cached.remember(
+        cached.cache_job(
             record.id, (row[_JOB], record.kind, group and decode_name(group), row[_PRIORITY])
         )
         records.append(record)
@@ -463,8 +465,8 @@ def claim(
     engine: Engine, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> ClaimResult:
     """Apply the transitions, promote due jobs, lease the next ones, and report lapsed leases."""
-    if not transitions and (quick := _claim_in_one_statement(engine, queue, request)) is not None:
-        return claim_result(engine, queue, quick)
+    if not transitions and (answer := _claim_in_one_statement(engine, queue, request)) is not None:
+        return claim_result(engine, queue, answer)
     try:
         answer = engine.write(lambda tx: _claim(engine, tx, queue, request, transitions))
     except NeedsLookup:
@@ -531,7 +533,7 @@ def _claim_in_one_statement(
     cached.positions.advance(scan, _last_positions(rows))
     jobs = _records(cached, request, rows, [token] * len(rows), now)
     if jobs:
-        cached.lease_scan.lower(jobs[0].deadline or 0.0)
+        cached.lease_scan.include(jobs[0].deadline or 0.0)
     return ClaimAnswer(now, [], jobs, cached, next_times)
 
 
@@ -633,22 +635,22 @@ def _claim(
     wait_for_leases: bool = False,
     skip_locked_groups: bool = False,
 ) -> ClaimAnswer:
-    remembered = engine.queues.cached(queue)
-    opening = tx.send("find_queue_and_token", queue_parameters(tx, queue))
+    assumed = engine.queues.cached(queue)
+    queue_row = tx.send("find_queue_and_token", queue_parameters(tx, queue))
     locked, run = None, None
     if (
         not wait_for_leases
-        and remembered is not None
-        and _leaves_ready_jobs_alone(remembered, transitions)
+        and assumed is not None
+        and _cannot_change_ready_jobs(assumed, transitions)
     ):
         # Sent together: no jobs are taken if the queue is no longer as it was cached.
-        locked = request_leases(tx, remembered, transitions)
-        run = ClaimRun(tx, remembered, request, skip_locked_groups=skip_locked_groups)
+        locked = request_leases(tx, assumed, transitions)
+        run = ClaimRun(tx, assumed, request, skip_locked_groups=skip_locked_groups)
         run.begin()
-    [row] = opening.fetchall()
+    [row] = queue_row.fetchall()
     tx.now = row[3]
     cached = engine.queues.confirm(tx, queue, row)
-    if run is not None and cached is not remembered:
+    if run is not None and cached is not assumed:
         # The requests were for an earlier version of the queue, so their rows cannot be used.
         raise RetryTransaction
     if cached is None:
@@ -671,7 +673,7 @@ def _claim(
     return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=run.end)
 
 
-def _leaves_ready_jobs_alone(cached: CachedQueue, transitions: Sequence[Transition]) -> bool:
+def _cannot_change_ready_jobs(cached: CachedQueue, transitions: Sequence[Transition]) -> bool:
     """Whether these transitions cannot change which jobs are next."""
     if cached.settings.paused:
         return False

@@ -32,7 +32,7 @@ from ackline.stores.postgres.sql import statements
 logger = logging.getLogger("ackline")
 
 TRANSACTION_ATTEMPTS = 20
-"""How often a transaction is tried if it keeps conflicting with others."""
+"""How many times to try a transaction that keeps conflicting with others."""
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class Engine:
         It may lead to another copy of the data, so the cache of queues is cleared. A standby may
         not write until it is promoted, and its tokens must be raised before it issues one.
         """
-        self.queues.forget()
+        self.queues.clear()
         with Pipeline(connection, self._compiled) as pipeline:
             [(writes,)] = pipeline.send("may_write").fetchall()
         if writes:

@@ -11,7 +11,7 @@ from ackline.stores.contract import Heartbeat, HeartbeatReply, LeaseExtension
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.io.pipeline import Ints
 from ackline.stores.postgres.io.transaction import Transaction
-from ackline.stores.postgres.leases import Leases, forget_numbers, job_numbers
+from ackline.stores.postgres.leases import Leases, evict_jobs, job_numbers
 from ackline.stores.postgres.queue_cache import CachedQueue
 from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 from ackline.stores.shared.record_encoding import encode_heartbeat
@@ -112,15 +112,15 @@ def _extend(tx: Transaction, cached: CachedQueue, extensions: Extensions) -> Ext
 def _classify_missing(
     tx: Transaction, cached: CachedQueue, missing: Extensions, result: ExtendResult
 ) -> None:
-    """Tell leases that are lost from those that another transaction is changing."""
+    """Distinguish lost leases from those that another transaction is changing."""
     ids = [extension.id for extension in missing.values()]
-    forget_numbers(cached, ids)
+    evict_jobs(cached, ids)
     nums, leases = job_numbers(tx, cached, ids), Leases(tx, cached)
     leases.add_rows(_rows(tx, cached, "read_leases", missing, nums))
     for index, extension in missing.items():
         lease = leases.find(nums.get(extension.id, 0))
-        is_held = lease is not None and lease.token == extension.token
-        (result.busy if is_held else result.lost).append(index)
+        is_current = lease is not None and lease.token == extension.token
+        (result.busy if is_current else result.lost).append(index)
 
 
 def _rows(

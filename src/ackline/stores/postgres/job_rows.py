@@ -102,9 +102,9 @@ class NewRows:
         self._tx.send("park", values | _columns(leases))
 
     def _write_inactive(self) -> None:
-        nums, states, ats, leases, finished, results = zip(*self._inactive, strict=True)
+        nums, states, times, leases, finished, results = zip(*self._inactive, strict=True)
         values = {"queue": self._cached.num, "jobs": Ints(nums), "states": Ints(states)}
-        values |= {"ats": Floats(ats), "results": ByteStrings(results)}
+        values |= {"times": Floats(times), "results": ByteStrings(results)}
         values["finished"] = Floats([NO_TIME if at is None else at for at in finished])
         self._tx.send("add_inactive", values | _columns(leases))
 

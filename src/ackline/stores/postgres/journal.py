@@ -17,7 +17,7 @@ from ackline.stores.shared.retention import plan_trim
 NUM_BITS, MOMENT_BITS = 40, 63
 
 TRIM_LIMIT = 1000
-"""How many batches one transaction trims at most."""
+"""The most batches that one transaction trims."""
 
 TENANT_READ_FACTOR = 10
 """How many batches of all tenants are read for each one that is wanted of one tenant."""

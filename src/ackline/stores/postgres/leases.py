@@ -128,7 +128,7 @@ class Leases:
         if old.deadline == deadline:
             return
         # The new deadline may be earlier than the old one.
-        self._cached.lease_scan.lower(deadline)
+        self._cached.lease_scan.include(deadline)
         new = self._extended.get((id(old), deadline))
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
@@ -184,7 +184,7 @@ class Leases:
 
 
 LOOKUP_ATTEMPTS = 50
-"""How often a job is looked up that keeps moving between tables."""
+"""How many times to look up a job that keeps moving between tables."""
 
 
 def request_leases(
@@ -197,9 +197,9 @@ def request_leases(
     """
     sent = []
     waiting, skipping = list[Transition](), list[Transition]()
-    for step in transitions:
-        if step.token is not None:
-            (skipping if _skips_locked_rows(cached, step) else waiting).append(step)
+    for transition in transitions:
+        if transition.token is not None:
+            (skipping if _skips_locked_rows(cached, transition) else waiting).append(transition)
     if waiting:
         values = _tokens(cached, waiting) | {"jobs": _numbers(tx, cached, waiting)}
         sent.append(tx.send("lock_leases", values))
@@ -210,22 +210,26 @@ def request_leases(
     return sent
 
 
-def _skips_locked_rows(cached: CachedQueue, step: Transition) -> bool:
+def _skips_locked_rows(cached: CachedQueue, transition: Transition) -> bool:
     """Whether a transition is refused instead of waiting for a locked lease.
 
     A borrowed transaction may stay open for long. And to expire a lease need not wait, because a
     lease that is being changed is still in use.
     """
-    return step.act is Act.EXPIRE or cached.may_be_in_transaction(step.id, step.token)
+    return transition.act is Act.EXPIRE or cached.may_be_in_transaction(
+        transition.id, transition.token
+    )
 
 
-def _tokens(cached: CachedQueue, steps: Sequence[Transition]) -> dict[str, Any]:
-    tokens = {step.token for step in steps if step.token is not None}
+def _tokens(cached: CachedQueue, transitions: Sequence[Transition]) -> dict[str, Any]:
+    tokens = {transition.token for transition in transitions if transition.token is not None}
     return {"queue": cached.num, "tokens": Ints(sorted(tokens))}
 
 
-def _numbers(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) -> Ints:
-    return Ints(list(job_numbers(tx, cached, [step.id for step in steps]).values()))
+def _numbers(tx: Transaction, cached: CachedQueue, transitions: Sequence[Transition]) -> Ints:
+    return Ints(
+        list(job_numbers(tx, cached, [transition.id for transition in transitions]).values())
+    )
 
 
 def job_numbers(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> dict[str, int]:
@@ -241,7 +245,7 @@ def job_numbers(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> dic
     return known
 
 
-def forget_numbers(cached: CachedQueue, ids: Iterable[str]) -> None:
+def evict_jobs(cached: CachedQueue, ids: Iterable[str]) -> None:
     """Remove jobs from the cache, because their ids may have been enqueued again."""
     for id in ids:
         cached.jobs.pop(id, None)
@@ -255,21 +259,23 @@ def read_leases(tx: Transaction, cached: CachedQueue, sent: Iterable[PendingRows
     return leases
 
 
-def lock_leases(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) -> Leases:
+def lock_leases(tx: Transaction, cached: CachedQueue, transitions: Sequence[Transition]) -> Leases:
     """Lock the leases of these transitions, even if the cache has an earlier job of an id."""
-    leases = read_leases(tx, cached, request_leases(tx, cached, steps))
+    leases = read_leases(tx, cached, request_leases(tx, cached, transitions))
     missed = [
-        step for step in steps if step.token is not None and _is_missing(cached, leases, step)
+        transition
+        for transition in transitions
+        if transition.token is not None and _is_missing(cached, leases, transition)
     ]
     if missed:
-        forget_numbers(cached, [step.id for step in missed])
+        evict_jobs(cached, [transition.id for transition in missed])
         for sent in request_leases(tx, cached, missed):
             leases.add_rows(sent.fetchall())
     return leases
 
 
-def _is_missing(cached: CachedQueue, leases: Leases, step: Transition) -> bool:
-    body = cached.jobs.get(step.id)
+def _is_missing(cached: CachedQueue, leases: Leases, transition: Transition) -> bool:
+    body = cached.jobs.get(transition.id)
     return body is not None and leases.find(body[0]) is None
 
 
@@ -279,24 +285,24 @@ def split_lease_rows(
     queue: QueueKey,
     transitions: Sequence[Transition],
     *,
-    all_of_them: bool = False,
+    with_shared: bool = False,
 ) -> frozenset[int]:
     """Give leased jobs lease rows of their own, so that their locks block no other job.
 
-    Returns the numbers of those that are leased. With `all_of_them`, jobs that share a row with
+    Returns the numbers of those that are leased. With `with_shared`, jobs that share a row with
     them get rows of their own, too.
     """
     cached = queues.find(tx, queue)
     if cached is None:
         return frozenset()
-    fenced = [step for step in transitions if step.token is not None]
+    fenced = [transition for transition in transitions if transition.token is not None]
     leases, split = lock_leases(tx, cached, fenced), set[int]()
-    numbers = job_numbers(tx, cached, [step.id for step in fenced])
-    for step in fenced:
-        num = numbers.get(step.id)
+    numbers = job_numbers(tx, cached, [transition.id for transition in fenced])
+    for transition in fenced:
+        num = numbers.get(transition.id)
         lease = None if num is None else leases.find(num)
-        if num is not None and lease is not None and lease.token == step.token:
-            for job in list(lease.jobs) if all_of_them else [num]:
+        if num is not None and lease is not None and lease.token == transition.token:
+            for job in list(lease.jobs) if with_shared else [num]:
                 leases.split_off(job)
             split.add(num)
     leases.write()
@@ -316,7 +322,7 @@ class JobLookup:
         """A job that was looked up before."""
         return self._jobs[id]
 
-    def forget(self, id: str) -> None:
+    def remove(self, id: str) -> None:
         """Record that a job is no longer in this queue."""
         self._jobs[id] = None
 
@@ -327,10 +333,10 @@ class JobLookup:
         locked rows waits for nothing: a lease that is being changed counts as another's.
         """
         fenced, ids, skipping = set[str](), set[str](), set[str]()
-        for step in transitions:
-            (ids if step.token is None else fenced).add(step.id)
-            if _skips_locked_rows(self._cached, step):
-                skipping.add(step.id)
+        for transition in transitions:
+            (ids if transition.token is None else fenced).add(transition.id)
+            if _skips_locked_rows(self._cached, transition):
+                skipping.add(transition.id)
         self.find(fenced - ids, "find_jobs", skipping)
         self.find(ids)
 

@@ -72,9 +72,9 @@ class _NotifyListener:
         """Whether it waits for this subject."""
         return subject in self._subjects
 
-    def is_waiting(self, now: float, away: float) -> bool:
-        """Whether a caller waits, or did so less than `away` seconds ago."""
-        del now, away
+    def is_waiting(self, now: float, within: float) -> bool:
+        """Whether a caller waits, or did so less than `within` seconds ago."""
+        del now, within
         return True
 
     def unregister_all(self) -> None:
@@ -160,7 +160,7 @@ class _NotifyListener:
     def close(self) -> None:
         self._closed = True
         self._woken.set()
-        self._source.forget(self)
+        self._source.discard(self)
 
     def __enter__(self) -> Self:
         return self
@@ -178,8 +178,8 @@ class PostgresListener(_NotifyListener):
         self._waiting = 0
         self._left_at = time.monotonic()
 
-    def is_waiting(self, now: float, away: float) -> bool:
-        return self._waiting > 0 or now - self._left_at < away
+    def is_waiting(self, now: float, within: float) -> bool:
+        return self._waiting > 0 or now - self._left_at < within
 
     def wait(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
@@ -500,7 +500,7 @@ class Notifier:
         self._thread = NotificationThread(self._engine, self.channel, lambda: self._listeners)
         self._thread.start()
 
-    def forget(self, listener: _NotifyListener) -> None:
+    def discard(self, listener: _NotifyListener) -> None:
         """Remove a closed listener."""
         with self._lock:
             self._listeners -= {listener}

@@ -296,12 +296,12 @@ def next_due(tx: Transaction, queues: Sequence[QueueKey]) -> list[NextDue]:
 def workers(tx: Transaction, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
     """For each queue, its workers with the number of jobs that each has leased."""
     found: list[list[WorkerRecord]] = [[] for _ in queues]
-    for n, heartbeat, last_heartbeat, expires, leases_held in tx.rows("workers", _named(queues)):
+    for n, heartbeat, last_heartbeat, expires, lease_count in tx.rows("workers", _named(queues)):
         record = WorkerRecord(
             heartbeat=decode_heartbeat(heartbeat),
             last_heartbeat_at=last_heartbeat,
             expires_at=expires,
-            leases=leases_held,
+            leases=lease_count,
         )
         found[n - 1].append(record)
     return [sorted(records, key=lambda worker: worker.heartbeat.id) for records in found]

@@ -33,10 +33,10 @@ LeaseKey = tuple[str, int | None]
 """A lease, by the job's id and the token."""
 
 JOINED_CACHE_LIMIT = 10_000
-"""How many leases of a queue in borrowed transactions are remembered."""
+"""The most leases of a queue in borrowed transactions that are cached."""
 
 JOB_CACHE_LIMIT = 100_000
-"""How many claimed jobs of a queue are cached."""
+"""The most claimed jobs of a queue that are cached."""
 
 
 class CachedQueue:
@@ -85,7 +85,7 @@ class CachedQueue:
         self.positions = ScanPositions()
         self.lease_scan = LeaseScan()
 
-    def remember(self, id: str, job: CachedJob) -> None:
+    def cache_job(self, id: str, job: CachedJob) -> None:
         """Cache a claimed job, so that settling it needs no lookup."""
         if len(self.jobs) >= JOB_CACHE_LIMIT:
             self.jobs.clear()
@@ -113,18 +113,24 @@ class QueueCache:
         self._single_lease_kinds: dict[QueueKey, set[str]] = {}
         self._leases_in_transactions: dict[QueueKey, dict[LeaseKey, None]] = {}
 
-    def forget(self) -> None:
-        """Forget all queues: the database may be another one."""
+    def clear(self) -> None:
+        """Remove all queues: the database may be another one."""
         self._queues = {}
 
     def cached(self, key: QueueKey) -> CachedQueue | None:
         """A queue as it was last read."""
         return self._queues.get(key)
 
-    def record_joined(self, key: QueueKey, steps: Iterable[Transition]) -> None:
-        """Record which leases a borrowed transaction has changed; the oldest are forgotten."""
+    def record_joined(self, key: QueueKey, transitions: Iterable[Transition]) -> None:
+        """Record which leases a borrowed transaction has changed; the oldest are dropped."""
         leases = self._leases_in_transactions.setdefault(key, {})
-        leases.update({(step.id, step.token): None for step in steps if step.token is not None})
+        leases.update(
+            {
+                (transition.id, transition.token): None
+                for transition in transitions
+                if transition.token is not None
+            }
+        )
         for oldest in list(leases)[:-JOINED_CACHE_LIMIT]:
             leases.pop(oldest, None)
 

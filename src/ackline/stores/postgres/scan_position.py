@@ -168,6 +168,6 @@ class LeaseScan:
             now + max(LEASE_SCAN_INTERVAL, LEASE_SCAN_SHARE * cost),
         )
 
-    def lower(self, deadline: float) -> None:
+    def include(self, deadline: float) -> None:
         """Do not start after this deadline of a new lease."""
         self.start = min(self.start, deadline)

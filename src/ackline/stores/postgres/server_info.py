@@ -16,13 +16,13 @@ from ackline.stores.postgres.journal import journal_end
 from ackline.stores.postgres.notify import POLL_INTERVAL
 
 MAX_TABLES = 6
-"""How many tables are reported at most."""
+"""The most tables that are reported."""
 
 
 class OpenTransaction(msgspec.Struct, frozen=True):
     """A session, replication slot or prepared transaction that keeps a snapshot open."""
 
-    who: str
+    owner: str
     state: str
     seconds: float | None
     """How long it has been open; None if unknown."""
@@ -98,7 +98,7 @@ _REMOTE = {
 
 
 def durability_text(facts: ServerFacts) -> str:
-    """What a committed job survives, in text."""
+    """What an accepted job survives, as text."""
     if not facts.fsync:
         return (
             "none: fsync is off, so a crash of the server's machine may lose or damage everything"
@@ -106,11 +106,11 @@ def durability_text(facts: ServerFacts) -> str:
     commit = facts.synchronous_commit
     if commit == "off":
         return (
-            "synchronous_commit off: an answered job survives a crash of this process; a crash of "
+            "synchronous_commit off: an accepted job survives a crash of this process; a crash of "
             "the server may lose the last moments"
         )
     text = (
-        f"synchronous_commit {commit}: an answered job survives a crash of the server "
+        f"synchronous_commit {commit}: an accepted job survives a crash of the server "
         "and the loss of power"
     )
     if facts.synchronous_standbys and commit in _REMOTE:
@@ -203,7 +203,7 @@ def _old_transactions(facts: ServerFacts, address: Address) -> Iterator[HealthIs
     delay = ", and readers of the journal wait for it" if any(one.writes for one in old) else ""
     yield HealthIssue(
         "snapshot",
-        f"{first.who}, {first.state}, has kept a transaction open for {_since(first)}{others}: "
+        f"{first.owner}, {first.state}, has kept a transaction open for {_since(first)}{others}: "
         f"dead rows cannot be removed, so tables grow{delay}",
         _how_to_end(first),
     )
@@ -223,9 +223,9 @@ def _since(transaction: OpenTransaction) -> str:
 
 
 def _how_to_end(transaction: OpenTransaction) -> str:
-    match transaction.who.split()[0]:
+    match transaction.owner.split()[0]:
         case "session":
-            number = transaction.who.split()[1]
+            number = transaction.owner.split()[1]
             return (
                 f"end it: SELECT pg_terminate_backend({number}). "
                 "idle_in_transaction_session_timeout ends such sessions automatically"

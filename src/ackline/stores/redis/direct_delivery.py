@@ -42,7 +42,7 @@ from ackline.stores.redis.notify import PubSubConnection, RedisListener
 
 _DELIVERED_JOB = struct.Struct(">QddIBH")
 
-REMEMBERED_TOKENS = 64
+RECENT_TOKENS = 64
 """A job may arrive twice, by a message and with a claim, but then close together."""
 
 
@@ -53,7 +53,7 @@ class Inbox:
         self.name = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._messages: deque[bytes] = deque()
-        self._received: deque[int] = deque(maxlen=REMEMBERED_TOKENS)
+        self._received: deque[int] = deque(maxlen=RECENT_TOKENS)
         self._clock_reference = (0.0, 0.0)
         """One moment by `time.monotonic` (or slightly earlier) and by the server's clock."""
 
@@ -116,11 +116,11 @@ class DeliveryListener(RedisListener):
         connection: Connection,
         channels: Sequence[str],
         request_wakeups: Callable[[], None],
-        forget: Callable[[PubSubConnection], None],
+        on_close: Callable[[PubSubConnection], None],
         inbox: Inbox,
     ) -> None:
         self.inbox = inbox
-        super().__init__(connection, channels, request_wakeups, forget)
+        super().__init__(connection, channels, request_wakeups, on_close)
 
     def delivered(self, worker: str) -> DeliveredJobs:
         return self.inbox.take(worker)

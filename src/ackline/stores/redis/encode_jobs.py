@@ -299,6 +299,6 @@ def settings_fields(settings: QueueSettings) -> list[bytes | str]:
 def new_queue_fields(mark: int) -> list[bytes | str]:
     """The fields of a new queue.
 
-    Wake-ups are requested, because somebody may already be waiting for its jobs.
+    Wake-ups are requested, because a worker may already be waiting for its jobs.
     """
     return [*settings_fields(DEFAULT_SETTINGS), "wake_requested", "1", "mark", str(mark)]

@@ -228,10 +228,10 @@ def _data(transition: Transition) -> tuple[str | None, _DataOf]:
         return "payload", lambda one: (one.edit and one.edit.payload) or b""
     if history_entry(transition, 0, "", 0.0, 0.0) is not None:
         return "attempt", _encode_attempt
-    return None, _nothing
+    return None, _no_data
 
 
-def _nothing(_transition: Transition) -> bytes:
+def _no_data(_transition: Transition) -> bytes:
     return b""
 
 

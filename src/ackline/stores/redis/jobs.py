@@ -58,15 +58,15 @@ def enqueue(
     if not drafts and not keys:
         scripts.create_queue(queue)
         return []
-    letters, results = scripts.enqueue(queue, drafts, keys, _token_jump())
+    codes, results = scripts.enqueue(queue, drafts, keys, _token_jump())
     next_result = iter(results)
     receipts = []
-    for draft, letter in zip(drafts, letters, strict=True):
-        state = _ACCEPTED.get(letter)
+    for draft, code in zip(drafts, codes, strict=True):
+        state = _ACCEPTED.get(code)
         if state is not None:
             receipts.append(Receipt(draft.id, True, state))
             continue
-        existing = STATES_BY_CODE[int(letter)]
+        existing = STATES_BY_CODE[int(code)]
         result = next(next_result) if existing is State.COMPLETED else None
         receipts.append(Receipt(draft.id, False, existing, result))
     return receipts
@@ -93,8 +93,8 @@ def claim(
     now, jobs = answer.now, answer.jobs
     if inbox is not None:
         inbox.set_clock_reference(sent_at, now)
-        if answer.undelivered:
-            inbox.add_message(answer.undelivered)
+        if answer.lost_delivery:
+            inbox.add_message(answer.lost_delivery)
     max_bytes = request.max_bytes
     return ClaimResult(
         jobs=_leased_records(jobs, answer.redelivered, request, answer.token, now) if jobs else [],
@@ -103,7 +103,7 @@ def claim(
         next_at=answer.next_at,
         now=now,
         # A job that was being delivered took the capacity of a queued one.
-        may_have_more=bool(answer.undelivered)
+        may_have_more=bool(answer.lost_delivery)
         or (max_bytes is not None and sum(map(len, jobs[1::2])) >= max_bytes),
     )
 

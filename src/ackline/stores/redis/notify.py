@@ -46,11 +46,11 @@ class PubSubConnection:
         self,
         connection: Connection,
         channels: Sequence[str],
-        forget: Callable[[PubSubConnection], None],
+        on_close: Callable[[PubSubConnection], None],
     ) -> None:
         self._connection = connection
         self._channels = channels
-        self._forget = forget
+        self._on_close = on_close
         self._lock = threading.Lock()
         self._pipe_lock = threading.Lock()
         self._pipe_open = True
@@ -106,7 +106,7 @@ class PubSubConnection:
                 self._pipe_open = False
                 os.close(self._wake_reader)
                 os.close(self._wake_writer)
-        self._forget(self)
+        self._on_close(self)
 
     def __enter__(self) -> Self:
         return self
@@ -204,10 +204,10 @@ class RedisListener(PubSubConnection):
         connection: Connection,
         channels: Sequence[str],
         request_wakeups: Callable[[], None],
-        forget: Callable[[PubSubConnection], None],
+        on_close: Callable[[PubSubConnection], None],
     ) -> None:
         self._request_store_wakeups = request_wakeups
-        super().__init__(connection, channels, forget)
+        super().__init__(connection, channels, on_close)
 
     def wait(self, timeout: float) -> bool:
         return self._wait(timeout)
@@ -246,7 +246,7 @@ class RedisSubscription(PubSubConnection):
         own_channel: str,
         channel_of: Callable[[QueueKey, Topic], str],
         request_wakeups: Callable[[Iterable[Subject]], None],
-        forget: Callable[[PubSubConnection], None],
+        on_close: Callable[[PubSubConnection], None],
     ) -> None:
         self._channel_of = channel_of
         self._request_store_wakeups = request_wakeups
@@ -261,7 +261,7 @@ class RedisSubscription(PubSubConnection):
         self._notified: set[Subject] = set()
         self._missed = False
         # The server knows no subscription without a channel.
-        super().__init__(connection, [own_channel], forget)
+        super().__init__(connection, [own_channel], on_close)
 
     def add(self, subjects: Iterable[Subject]) -> None:
         for subject in subjects:

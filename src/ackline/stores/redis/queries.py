@@ -112,7 +112,7 @@ def matching(
 def _of_ids(
     scripts: Scripts, queue: QueueKey, job_filter: Filter, options: ListOptions
 ) -> Iterator[FoundJob]:
-    """Sort them by keys alone first, then read as many again as are wanted."""
+    """Sort by keys alone first, then read only the wanted jobs again."""
     ids = [id.encode() for id in job_filter.ids or ()]
     keyed = sorted(
         (_sort_key(job, options.newest_first), job.record.id)
@@ -207,10 +207,10 @@ def next_due(connection: Connection, names: KeyNames, queues: Sequence[QueueKey]
         for queue in queues:
             for state in ("scheduled", "failing", "processing"):
                 pipe.zrange(f"{names.base(queue)}:{state}", 0, 0, withscores=True)
-        firsts = [found[0][1] if found else None for found in pipe.execute()]
+        first_times = [found[0][1] if found else None for found in pipe.execute()]
     return [
         NextDue(min((at for at in due if at is not None), default=None), lease)
-        for *due, lease in zip(*[iter(firsts)] * 3, strict=True)
+        for *due, lease in zip(*[iter(first_times)] * 3, strict=True)
     ]
 
 

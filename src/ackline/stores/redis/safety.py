@@ -1,4 +1,4 @@
-"""What a server is, and whether jobs are safe there; if not, the store refuses to open."""
+"""The settings and durability of a server; a store refuses to open if jobs are not safe there."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
         match = re.match(r"(\d+)\.(\d+)", self.version)
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
-    def promise(self, address: Address) -> Durability:
-        """What an answered change survives; with `fsync=yes`, the answer waits for the disk."""
+    def effective_durability(self, address: Address) -> Durability:
+        """What a change survives once it has returned; with `fsync=yes`, it waits for the disk."""
         return "always" if address.fsync and self.durability != "none" else self.durability
 
     def durability_text(self, address: Address) -> str:
-        """In words: what a job survives once its enqueue has been answered."""
-        text = _DURABILITY_TEXT[self.promise(address)]
+        """What a job survives once its enqueue has returned, as text."""
+        text = _DURABILITY_TEXT[self.effective_durability(address)]
         if not self.fsync_known:
             text += " (assumed: the server does not say how often it syncs)"
         if address.replicas:
@@ -61,7 +61,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(connection: Connection) -> list[ServerFacts]:
-    """Read the facts of the server, or of all primaries of a cluster: each has some queues."""
+    """Read the facts of the server, or of each primary of a cluster."""
     client = connection.client
     with connection.translate_errors:
         if not connection.clustered:
@@ -72,8 +72,8 @@ def read_facts(connection: Connection) -> list[ServerFacts]:
         ]
 
 
-def weakest_of(nodes: Sequence[ServerFacts]) -> ServerFacts:
-    """The facts of all nodes together, with the weakest promise of any of them."""
+def combine_facts(nodes: Sequence[ServerFacts]) -> ServerFacts:
+    """The facts of all nodes as one: sums of their memory, and the weakest durability."""
     weakest = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
     limits = [facts.maxmemory for facts in nodes]
     return msgspec.structs.replace(
@@ -166,7 +166,7 @@ def health_issues(
 ) -> tuple[HealthIssue, ...]:
     """What is wrong with the servers, or worse than when the store was opened."""
     issues = [issue for facts in nodes for issue in _issues_of(facts, address)]
-    now = weakest_of(nodes).promise(address)
+    now = combine_facts(nodes).effective_durability(address)
     if _is_less(now, when_opened) and not any(issue.code == "durability" for issue in issues):
         message = f"its durability is {now}, but was {when_opened} when the store was opened"
         advice = "restore appendonly and appendfsync, or reopen the store if this is intended"
@@ -189,7 +189,7 @@ def _data_loss_risks(facts: ServerFacts, address: Address) -> Iterator[HealthIss
             "full",
             "CONFIG SET maxmemory-policy noeviction",
         )
-    actual, required = facts.promise(address), address.durability
+    actual, required = facts.effective_durability(address), address.durability
     if address.fsync and actual == "none":
         message = f"{facts.where} has no append-only file to sync"
         yield HealthIssue("durability", message, "set appendonly yes")

@@ -40,7 +40,7 @@ from ackline.stores.shared.retention import PruneResult
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
 CREATE_ATTEMPTS = 1000
-"""How often to create a queue that others drop before it can be used."""
+"""How many times to create a queue that others keep dropping before it can be used."""
 
 QUEUES_PER_CALL = 500
 """Queues for which one call of a script requests wake-ups."""
@@ -71,7 +71,7 @@ class ClaimAnswer(NamedTuple):
     redelivered: list[int]
     """Flat, of the jobs that were leased before: index, attempts, flags."""
     lapsed: list[FoundJob]
-    undelivered: bytes
+    lost_delivery: bytes
     """The job that was delivered but did not arrive, see `direct_delivery`."""
 
 
@@ -97,21 +97,21 @@ class Scripts:
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], writes: Sequence[KeyWrite], token_jump: int
     ) -> tuple[str, list[bytes | None]]:
-        """Insert jobs; a letter for each draft, and the results of jobs that already completed."""
+        """Insert jobs; a code for each draft, and the results of jobs that already completed."""
         distinct = len({draft.id for draft in drafts}) == len(drafts)
         base = self.names.queue_keys_base(queue)
         arguments: list[Argument] = [int(distinct), token_jump, base, len(writes)]
         arguments += pack_writes(writes)
         arguments += pack_drafts(drafts)
-        letters, results = self._change("enqueue", queue, arguments)
-        return letters.decode(), results
+        codes, results = self._change("enqueue", queue, arguments)
+        return codes.decode(), results
 
     def claim(
         self, queue: QueueKey, request: bytes, transitions: Sequence[Transition]
     ) -> ClaimAnswer:
         """Apply transitions, and lease the next queued jobs."""
         answer = self._run("claim", queue, [request, *self._pack(queue, transitions)])
-        now, token, next_at, runs, last_leases, jobs, redelivered, lapsed, undelivered = answer
+        now, token, next_at, runs, last_leases, jobs, redelivered, lapsed, lost_delivery = answer
         return ClaimAnswer(
             float(now),
             int(token) if token else 0,
@@ -120,7 +120,7 @@ class Scripts:
             jobs,
             redelivered,
             decode_jobs(lapsed) if lapsed else [],
-            undelivered,
+            lost_delivery,
         )
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> ApplyAnswer:
@@ -259,7 +259,7 @@ class Scripts:
         self._run("create_queue", queue, new_queue_fields(self.names.queue_mark(queue)))
 
     def request_wakeups(self, queues: Sequence[QueueKey]) -> None:
-        """Record for each of the queues that exist that somebody waits for its jobs."""
+        """Record, for each of these queues that exists, that a worker waits for its jobs."""
         per_call = 1 if self.names.clustered else QUEUES_PER_CALL  # a script reaches only one slot
         for start in range(0, len(queues), per_call):
             first, *others = queues[start : start + per_call]

@@ -56,11 +56,11 @@ from ackline.stores.redis.notify import (
 )
 from ackline.stores.redis.safety import (
     ServerFacts,
+    combine_facts,
     health_issues,
     read_facts,
     require_own_prefix,
     require_safe,
-    weakest_of,
 )
 from ackline.stores.redis.scripts import Scripts
 
@@ -96,7 +96,7 @@ class RedisStore:
             nodes = self._read_facts()
             for facts in nodes:
                 require_safe(facts, self._address)
-            self._durability_when_opened = weakest_of(nodes).promise(self._address)
+            self._durability_when_opened = combine_facts(nodes).effective_durability(self._address)
             require_own_prefix(self._connection, self._names)
         except BaseException:
             self._connection.close()
@@ -110,7 +110,7 @@ class RedisStore:
     def info(self) -> StoreInfo:
         self._connection.require_open()
         nodes = self._read_facts()
-        facts, now = weakest_of(nodes), self._now()
+        facts, now = combine_facts(nodes), self._now()
         return StoreInfo(
             name="redis",
             location=self._address.location,
@@ -238,18 +238,18 @@ class RedisStore:
     def _listener(
         self, queues: Sequence[QueueKey], topic: Topic, channels: list[str]
     ) -> RedisListener:
-        connection, forget = self._connection, self._listeners.discard
+        connection, on_close = self._connection, self._listeners.discard
         if topic == "finished":
-            return RedisCompletionListener(connection, channels, _nothing, forget)
+            return RedisCompletionListener(connection, channels, _request_nothing, on_close)
         if topic != "ready":
-            return RedisListener(connection, channels, _nothing, forget)
+            return RedisListener(connection, channels, _request_nothing, on_close)
         request_wakeups = partial(self._scripts.request_wakeups, queues)
         # In a cluster, a script cannot know whether anybody listens: listeners may be at any node.
         if len(queues) != 1 or self._names.clustered:
-            return RedisListener(connection, channels, request_wakeups, forget)
+            return RedisListener(connection, channels, request_wakeups, on_close)
         inbox = Inbox()
         channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
-        return DeliveryListener(connection, channels, request_wakeups, forget, inbox)
+        return DeliveryListener(connection, channels, request_wakeups, on_close, inbox)
 
     def subscribe(self) -> Subscription:
         def request_wakeups(subjects: Iterable[Subject]) -> None:
@@ -300,7 +300,7 @@ class RedisStore:
         return operate.write_keys(self._scripts, tenant, writes)
 
 
-def _nothing() -> None:
+def _request_nothing() -> None:
     """Topics other than `ready` are always published: no need to request wake-ups."""
 
 

@@ -161,7 +161,7 @@ class ApplyPlan(ABC, Generic[J]):
     def payload_of(self, job: J) -> bytes: ...
 
     @abstractmethod
-    def last_settling(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
+    def result_and_history(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
         """The result of a job, and its attempts that ended without completing."""
 
     @abstractmethod
@@ -195,7 +195,7 @@ class ApplyPlan(ABC, Generic[J]):
         elif transition.target is not None:
             self._move(index, job, transition, transition.target)
         else:
-            self._step(index, job, transition)
+            self._change(index, job, transition)
 
     def _as_expected(self, job: J) -> ExpectedJob:
         return expected_job(job.state, job.token, job.priority, self.payload_of(job), job.at)
@@ -203,9 +203,9 @@ class ApplyPlan(ABC, Generic[J]):
     def _repeats(self, job: J, transition: Transition) -> bool:
         if transition.token is None or transition.act not in REPEATABLE:
             return False
-        return was_applied(transition, job.act, job.token, *self.last_settling(job))
+        return was_applied(transition, job.act, job.token, *self.result_and_history(job))
 
-    def _step(self, index: int, job: J, transition: Transition) -> None:
+    def _change(self, index: int, job: J, transition: Transition) -> None:
         change = apply_to_job(job, transition, self.now, self.settings.ageing)
         self.write(job, transition, change)
         self._entries[index] = change.entry

@@ -1,7 +1,8 @@
 """SQL statements by name, from files: one file for each act.
 
-A line `-- name: lease` starts the statement of that name. Where `/*behind*/` and `/*up*/` mark
-the order of a list, there is a second statement, `…_newest`, that reads the list from its end.
+A line `-- name: lease` starts the statement of that name. If it marks
+the order of a list with `/*after*/` and `/*asc*/`, there is a second statement, `…_newest`, that
+reads the list from its end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from importlib import resources
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_AFTER_MARKER, _ORDER_MARKER = "/*behind*/", "/*up*/"
+_AFTER_MARKER, _ORDER_MARKER = "/*after*/", "/*asc*/"
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 

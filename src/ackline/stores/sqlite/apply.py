@@ -144,7 +144,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         [(payload,)] = self._writer.tx.execute(sql("payload_of"), (job.num,)).fetchall()
         return bytes(payload)
 
-    def last_settling(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
+    def result_and_history(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
         execute = self._writer.tx.execute
         rows = execute(sql("result_of"), (job.num,)).fetchall()
         return rows[0][0] if rows else None, history_of(execute, job.num)

@@ -43,7 +43,7 @@ _TICK = 50_000_000
 again since, within the same tick of the file system's clock."""
 
 POLL_INTERVAL_WITHOUT_FIFOS = 0.02
-"""The same on a file system without FIFOs, where polling is the only way."""
+"""The same on a file system without FIFOs, where listeners can only poll."""
 
 SUBSCRIPTION_PREFIX = "all"
 """The prefix of the names of FIFOs for all queues and topics."""
@@ -141,7 +141,7 @@ class FifoNotifier:
             if messages:
                 self._notify_subscriptions(b"".join(messages))
 
-    def forget_queue(self, queue: QueueKey) -> None:
+    def remove_queue(self, queue: QueueKey) -> None:
         """Remove the shared FIFOs of a dropped queue that have no reader."""
         with self._lock:
             self._refresh_listeners()
@@ -403,7 +403,7 @@ def _set_pipe_size(file: int) -> int:
 def _make_folder(folder: str, mode: int) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
-        # Users that may read the directory may also enter it.
+        # Users who may read the directory may also search it.
         os.chmod(folder, mode | (mode & 0o444) >> 2)
 
 

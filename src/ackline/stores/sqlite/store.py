@@ -292,7 +292,7 @@ class SqliteStore:
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         dropped = self._engine.write(lambda tx: operate.drop(tx, queue, by, self._clock.now()))
         if dropped:
-            self._notifier.forget_queue(queue)
+            self._notifier.remove_queue(queue)
         return dropped
 
     # --- the key-value store ---

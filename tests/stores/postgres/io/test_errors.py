@@ -42,7 +42,7 @@ def test_no_such_database(server: PostgresServer) -> None:
 
 
 def test_no_such_user(server: PostgresServer) -> None:
-    with pytest.raises(StoreError, match="let this user in"):
+    with pytest.raises(StoreError, match="allow this user to connect"):
         opening(server.url.replace("postgres@", "nobody@"))
 
 
@@ -134,7 +134,7 @@ def test_each_error_has_its_meaning(error: psycopg.Error, ours: type[StoreError]
         ('FATAL:  too many connections for role "me"', StoreUnavailable, "max_connections"),
         ("Connection refused", StoreUnavailable, "cannot be reached"),
         ('FATAL:  database "app" does not exist', StoreError, "no such database"),
-        ('FATAL:  role "me" does not exist', StoreError, "let this user in"),
+        ('FATAL:  role "me" does not exist', StoreError, "allow this user to connect"),
         ('FATAL:  password authentication failed for user "me"', StoreError, "user and password"),
         ("fe_sendauth: no password supplied", StoreError, "requires a password"),
     ],

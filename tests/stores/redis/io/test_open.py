@@ -26,7 +26,7 @@ from ackline.core.errors import (
 from ackline.stores.redis import store as store_module
 from ackline.stores.redis.io.address import read_address
 from ackline.stores.redis.key_names import SCHEMA
-from ackline.stores.redis.safety import ServerFacts, health_issues, weakest_of
+from ackline.stores.redis.safety import ServerFacts, combine_facts, health_issues
 
 SECRET = "s3cr3t"
 
@@ -286,8 +286,8 @@ class TestUnsafe:
         other = replace(facts, where="redis at other", durability="none", policy="allkeys-lru")
 
         assert health_issues([facts, facts], address, "always") == ()
-        assert weakest_of([facts, other]).durability == "none"
-        assert weakest_of([facts, other]).used_memory == 20
+        assert combine_facts([facts, other]).durability == "none"
+        assert combine_facts([facts, other]).used_memory == 20
         eviction, durability = health_issues([facts, other], address, "always")
         assert eviction.message.startswith("redis at other has maxmemory-policy allkeys-lru")
         assert (

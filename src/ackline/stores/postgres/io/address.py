@@ -40,7 +40,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool = True
     """Whether listeners are woken by NOTIFY; if not, they poll."""
     connections: int = 10
-    """How many connections one process uses at most, in addition to one that listens."""
+    """The most connections of one process, in addition to one that listens."""
     timeout: float = 10.0
     """Seconds to wait for a connection, and for a lock."""
     alert_after: int = 300
@@ -79,12 +79,12 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 def read_address(url: str) -> Address:
     """Parse a URL; raises a ConfigError that does not contain the password."""
     parts = _split(url)
-    ours: list[tuple[str, str]] = []
+    own: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        (ours if name in _OPTIONS else others).append((name, value))
+        (own if name in _OPTIONS else others).append((name, value))
     plain = f"postgresql://{parts.netloc}{parts.path}?{urlencode(others, quote_via=quote)}"
-    given = parse_options("postgresql", _OPTIONS, ours)
+    given = parse_options("postgresql", _OPTIONS, own)
     return Address(conninfo=_conninfo(plain), **given)  # type: ignore[arg-type]
 
 

@@ -193,7 +193,7 @@ class ConnectionPool:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            if connection.age() <= MAX_CONNECTION_AGE and connection.is_quiet():
+            if connection.age() <= MAX_CONNECTION_AGE and connection.is_alive():
                 return connection
             connection.close()
 
@@ -252,9 +252,9 @@ class ConnectionPool:
 
 def _options(address: Address, given: object) -> str:
     """Session settings as connection options; of duplicates, the last value counts."""
-    ours = session_settings(address)
-    parts = [f"-c lock_timeout={ours.pop('lock_timeout')}", *([str(given)] if given else [])]
-    parts += [f"-c {name}={value}" for name, value in ours.items()]
+    settings = session_settings(address)
+    parts = [f"-c lock_timeout={settings.pop('lock_timeout')}", *([str(given)] if given else [])]
+    parts += [f"-c {name}={value}" for name, value in settings.items()]
     # A statement that waited for a lock must see what its holder committed, whatever the user's
     # default isolation level is.
     return " ".join([*parts, r"-c default_transaction_isolation=read\ committed"])

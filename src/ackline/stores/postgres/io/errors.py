@@ -37,9 +37,10 @@ _BY_CODE: dict[str, Meaning] = {
     "42883": (StoreMismatch, "a function is missing: run `ackline migrate`, or upgrade this "
               "installation; and PostgreSQL must be 13 or newer"),
     "3F000": (StoreMismatch, "the schema is missing: run `ackline migrate`"),
-    "3D000": (StoreError, "there is no such database: create it, or see the URL"),
-    "28P01": (StoreError, "it does not accept this user and password: see the URL"),
-    "28000": (StoreError, "it does not let this user in: see the URL, and its pg_hba.conf"),
+    "3D000": (StoreError, "there is no such database: create it, or check the URL"),
+    "28P01": (StoreError, "it does not accept this user and password: check the URL"),
+    "28000": (StoreError, "it does not allow this user to connect: "
+              "check the URL and its pg_hba.conf"),
     "25P02": (StoreError, "the transaction has already failed: roll it back; nothing was changed"),
     "55P03": (StoreUnavailable, "another session holds a lock that is needed, "
               "for longer than ?timeout=…: end its transaction, or try again; nothing was changed"),

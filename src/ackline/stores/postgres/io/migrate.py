@@ -20,7 +20,7 @@ LOCK_TIMEOUT = "2s"
 """How long a migration waits for a lock on a table; meanwhile, others wait behind it."""
 
 LOCK_ATTEMPTS, FIRST_DELAY, MAX_DELAY = 15, 0.5, 5.0
-"""How often a migration is tried while a table is locked; the first and the longest delay."""
+"""How many times to try a migration while a table is locked; the first and the longest delay."""
 
 COLUMNS = {"num", "name", "at", "compatible_from"}
 """The columns of the table `migration`, which mark a schema as Ackline's."""

@@ -75,11 +75,11 @@ def dump_texts(values: Sequence[str]) -> bytes:
     return _of_any_length(25, [value.encode() for value in values])
 
 
-def _fixed(kind: int, letter: str, values: Sequence[Any]) -> bytes:
+def _fixed(kind: int, code: str, values: Sequence[Any]) -> bytes:
     count = len(values)
     flat: list[Any] = [8] * (2 * count)
     flat[1::2] = values
-    return _HEAD(1, 0, kind, count, 1) + struct.pack(f">{('i' + letter) * count}", *flat)
+    return _HEAD(1, 0, kind, count, 1) + struct.pack(f">{('i' + code) * count}", *flat)
 
 
 def _of_any_length(kind: int, values: Sequence[bytes | None]) -> bytes:
@@ -202,7 +202,7 @@ class Connection(psycopg.Connection[Row]):
         """Seconds since it was opened."""
         return time.monotonic() - self._created_at
 
-    def is_quiet(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether nothing has arrived while it was idle, such as the server closing it."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)

@@ -18,7 +18,7 @@ INSERT INTO ackline.inactive
     (job, queue, state, at, attempts, token, worker, started, act, finished, result)
 SELECT p.job, %(queue)b::int, p.state, p.at, coalesce(p.attempts, 0), nullif(p.token, 0), p.worker,
        nullif(p.started, '-infinity'), nullif(p.act, -1), nullif(p.finished, '-infinity'), p.result
-FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[],
+FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(times)b::float8[],
             %(attempts)b::bigint[], %(tokens)b::bigint[], %(workers)b::bytea[],
             %(starts)b::float8[], %(acts)b::bigint[], %(finished)b::float8[], %(results)b::bytea[])
      p(job, state, at, attempts, token, worker, started, act, finished, result);
@@ -29,7 +29,7 @@ INSERT INTO ackline.inactive
     (job, queue, state, at, attempts, token, worker, started, act, finished, result)
 SELECT p.job, %(queue)b::int, 4, p.at, p.attempts, %(token)b::bigint, %(worker)b::bytea,
        %(started)b::float8, 0, %(now)b::float8, p.result
-FROM unnest(%(jobs)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[], %(results)b::bytea[])
+FROM unnest(%(jobs)b::bigint[], %(times)b::float8[], %(attempts)b::bigint[], %(results)b::bytea[])
      p(job, at, attempts, result);
 
 -- name: lock_jobs
@@ -87,12 +87,12 @@ LEFT JOIN LATERAL (
 SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
 -- name: options_of
--- Only of jobs that have options.
+-- The options of these jobs, without the jobs that have none.
 SELECT num, options FROM ackline.job
 WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
 
 -- name: lock_leases
--- Of these tokens; if jobs are given, only the leases that have one of them.
+-- The leases of these tokens; if jobs are given, only those that have one of them.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
@@ -147,10 +147,10 @@ DELETE FROM ackline.parked WHERE job = ANY (%(jobs)b::bigint[]);
 DELETE FROM ackline.inactive WHERE job = ANY (%(jobs)b::bigint[]);
 
 -- name: update_inactive
--- From one inactive state to another.
+-- Move jobs from one inactive state to another.
 UPDATE ackline.inactive r
 SET state = p.state, at = p.at, attempts = p.attempts, finished = nullif(p.finished, '-infinity')
-FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[],
+FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(times)b::float8[], %(attempts)b::bigint[],
             %(finished)b::float8[]) p(job, state, at, attempts, finished)
 WHERE r.job = p.job;
 

@@ -7,7 +7,7 @@
 -- First, each lane is read from a position on, without locks, to find how many jobs to take of
 -- each. Then these are locked, skipping jobs that others have locked. `take_jobs_within` has
 -- `within_bytes` in the marked places, to stop after a number of bytes.
-gate AS MATERIALIZED (
+checks AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM ackline.queue
                    WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
            EXISTS (SELECT FROM ackline.inactive
@@ -20,7 +20,7 @@ gate AS MATERIALIZED (
                           extract(epoch FROM clock_timestamp())::float8) AS now OFFSET 0) m
 ), scanned AS MATERIALIZED (
     SELECT b.kind_id, b.lane, r.rank, r.job
-    FROM gate g
+    FROM checks g
     CROSS JOIN unnest(%(kind_ids)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[],
                       %(jobs)b::bigint[]) b(kind_id, lane, rank, job)
     CROSS JOIN LATERAL (
@@ -31,11 +31,11 @@ gate AS MATERIALIZED (
     ) r
     WHERE g.same AND (g.promoted OR NOT g.due)
     ORDER BY r.rank, r.job LIMIT %(limit)b::bigint
-), shares AS MATERIALIZED (
+), per_lane AS MATERIALIZED (
     SELECT kind_id, lane, min(rank) AS rank, count(*) AS n FROM scanned /*within_bytes*/
     GROUP BY kind_id, lane
 ), locked AS MATERIALIZED (
-    SELECT s.kind_id, s.lane, r.* FROM shares s CROSS JOIN LATERAL (
+    SELECT s.kind_id, s.lane, r.* FROM per_lane s CROSS JOIN LATERAL (
         SELECT ctid AS row_id, rank, job, attempts, token FROM ackline.ready
         WHERE kind_id = s.kind_id::int AND lane = s.lane::smallint AND rank >= s.rank
         ORDER BY rank, job LIMIT s.n FOR UPDATE SKIP LOCKED
@@ -54,7 +54,7 @@ SELECT g.same, g.due, (SELECT count(*) FROM scanned),
        t.rank, t.job, t.kind_id, t.lane, t.attempts, t.token,
        j.id, j.kind, j.job_group, j.priority, j.created, j.options, j.payload,
        t.worker, t.started, t.act
-FROM gate g LEFT JOIN (
+FROM checks g LEFT JOIN (
     taken t CROSS JOIN LATERAL (
         SELECT id, kind, job_group, priority, created, options, payload
         FROM ackline.job WHERE num = t.job OFFSET 0
@@ -73,7 +73,7 @@ WITH /*next_jobs*/, bodies AS MATERIALIZED (
         SELECT id, kind, job_group, priority, created, options, payload
         FROM ackline.job WHERE num = l.job OFFSET 0
     ) j
-), lot AS MATERIALIZED (
+), claimed AS MATERIALIZED (
     SELECT t.now, t.token, count(*) AS n,
            array_agg(b.job ORDER BY b.rank, b.job) AS jobs,
            array_agg(coalesce(b.attempts, 0) + 1::bigint ORDER BY b.rank, b.job) AS attempts,
@@ -84,32 +84,32 @@ WITH /*next_jobs*/, bodies AS MATERIALIZED (
                       '' ORDER BY b.rank, b.job) AS entries
     FROM (
         SELECT now, (SELECT base FROM ackline.epoch) * 2048 + nextval('ackline.token') AS token
-        FROM gate OFFSET 0
+        FROM checks OFFSET 0
     ) t CROSS JOIN bodies b
     GROUP BY t.now, t.token
     HAVING bool_and(b.options IS NULL AND coalesce(b.token, 0) < t.token)
 ), deleted AS (
     DELETE FROM ackline.ready
-    WHERE ctid = ANY (ARRAY(SELECT b.row_id FROM bodies b WHERE EXISTS (SELECT FROM lot)))
+    WHERE ctid = ANY (ARRAY(SELECT b.row_id FROM bodies b WHERE EXISTS (SELECT FROM claimed)))
 ), leased AS (
     INSERT INTO ackline.lease
         (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
     SELECT token, %(queue)b::int, %(worker)b, now, now + %(seconds)b::float8, jobs, attempts, ranks,
            '{}'
-    FROM lot
+    FROM claimed
 ), counted AS (
     INSERT INTO ackline.count_change (queue, states, events)
-    SELECT %(queue)b::int, ARRAY[0, -n, n, 0, 0, 0, 0], n FROM lot
+    SELECT %(queue)b::int, ARRAY[0, -n, n, 0, 0, 0, 0], n FROM claimed
 ), journaled AS (
     INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
     SELECT (SELECT era FROM ackline.epoch), /*journal_moment*/, %(queue)b::int, now, n,
            '\xdd' || int4send(n::int) || entries
-    FROM lot
+    FROM claimed
 )
 SELECT g.same, g.due, (SELECT count(*) FROM scanned), b.rank, b.job, b.kind_id, b.lane, b.attempts,
        b.token, b.id, b.kind, b.job_group, b.priority, b.created, NULL, b.payload, g.now, l.token,
-       (SELECT set_config('ackline_session.claimed', (SELECT count(*) FROM lot)::text, false))
-FROM gate g LEFT JOIN (lot l CROSS JOIN bodies b) ON true;
+       (SELECT set_config('ackline_session.claimed', (SELECT count(*) FROM claimed)::text, false))
+FROM checks g LEFT JOIN (claimed l CROSS JOIN bodies b) ON true;
 
 -- name: within_bytes
 -- The first of some jobs, up to the one that reaches the limit of bytes.

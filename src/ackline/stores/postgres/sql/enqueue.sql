@@ -3,25 +3,25 @@
 -- name: insert_one
 -- One job that is believed to be new; returns when it was inserted. Returns no row, and changes
 -- nothing, if its id exists, or if the queue has changed since it was cached.
-WITH moment AS (
+WITH unchanged AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
-), body AS (
+), inserted AS (
     INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
     SELECT nextval('ackline.job_num'), %(queue)b::int, %(id)b, %(kind)b, %(group)b,
            %(priority)b::bigint, now, %(options)b, %(payload)b
-    FROM moment
+    FROM unchanged
     ON CONFLICT (queue, id) DO NOTHING RETURNING num, priority, created
 ), queued AS (
     INSERT INTO ackline.ready (kind_id, lane, rank, job)
-    SELECT %(kind_id)b::bigint, priority, created - priority * %(ageing)b::float8, num FROM body
+    SELECT %(kind_id)b::bigint, priority, created - priority * %(ageing)b::float8, num FROM inserted
     WHERE %(delay)b::float8 <= 0
-), later AS (
+), scheduled AS (
     INSERT INTO ackline.inactive (job, queue, state, at)
-    SELECT num, %(queue)b::int, 0, created + %(delay)b::float8 FROM body
+    SELECT num, %(queue)b::int, 0, created + %(delay)b::float8 FROM inserted
     WHERE %(delay)b::float8 > 0
 )
-SELECT created, set_config('ackline_transaction.inserted', 'yes', true) FROM body;
+SELECT created, set_config('ackline_transaction.inserted', 'yes', true) FROM inserted;
 
 -- name: insert_new
 -- Several jobs that are believed to be new; returns when they were inserted. Returns NULL, and
@@ -51,7 +51,7 @@ LEFT JOIN LATERAL (
 ) q ON true;
 
 -- name: lock_replaceable
--- Those that are still failed, cancelled or past their retention. (`+ 0`: see apply.sql)
+-- The jobs that are still failed, cancelled or past their retention. (`+ 0`: see apply.sql)
 SELECT job, state FROM ackline.inactive
 WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (state >= 5 OR (state = 4 AND at <= %(now)b::float8))

@@ -99,7 +99,7 @@ ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 WITH last AS (
     SELECT %(queue)b::int AS queue, %(era)b::int AS era,
            %(moment)b::bigint::text::xid8 AS moment, %(num)b::bigint AS num
-), noted AS (
+), recorded AS (
     INSERT INTO ackline.trimmed AS d (queue, era, moment, num, size)
     SELECT queue, era, moment, num, %(size)b::int FROM last
     ON CONFLICT (queue) DO UPDATE

@@ -56,7 +56,7 @@ WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
 SELECT num, id, kind, payload, priority, options, created, 1, at, attempts, token, worker, started,
        NULL::float8, false, progress, NULL::bytea, bytes
 FROM (
-    SELECT l.*, sum(size) OVER (ORDER BY at /*up*/, num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint
+    SELECT l.*, sum(size) OVER (ORDER BY at /*asc*/, num /*asc*/ ROWS UNBOUNDED PRECEDING)::bigint
                AS bytes
     FROM (
         SELECT j.*, h.rank AS at, h.attempts, h.token, h.worker, h.started, p.data AS progress,
@@ -70,11 +70,11 @@ FROM (
                     SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
                 ) b
                 WHERE q.kind_id = l.num AND q.lane = g.lane::smallint
-                  AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+                  AND (q.rank, q.job) /*after*/ > (%(at)b::float8, %(after)b::bigint)
                   AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
                   AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
                   AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
-                ORDER BY q.rank /*up*/, q.job /*up*/ LIMIT %(limit)b::bigint
+                ORDER BY q.rank /*asc*/, q.job /*asc*/ LIMIT %(limit)b::bigint
             ) r
             WHERE l.queue = %(queue)b::int
               AND (%(kinds)b::bytea[] IS NULL OR l.kind = ANY (%(kinds)b::bytea[]))
@@ -84,12 +84,12 @@ FROM (
                 SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
             ) b
             WHERE q.queue = %(queue)b::int
-              AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+              AND (q.rank, q.job) /*after*/ > (%(at)b::float8, %(after)b::bigint)
               AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
               AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
-            ORDER BY 1 /*up*/, 2 /*up*/ LIMIT %(limit)b::bigint
+            ORDER BY 1 /*asc*/, 2 /*asc*/ LIMIT %(limit)b::bigint
         ) h
         CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
         LEFT JOIN LATERAL (
@@ -101,14 +101,14 @@ FROM (
         ) e ON true
     ) l
 ) b WHERE bytes - size < %(max_bytes)b::bigint
-ORDER BY at /*up*/, num /*up*/;
+ORDER BY at /*asc*/, num /*asc*/;
 
 -- name: list_inactive
 -- Inactive jobs of one state; terminal ones only if their retention ends after `now`.
 SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
        started, finished, false, progress, result, bytes
 FROM (
-    SELECT l.*, sum(size) OVER (ORDER BY at /*up*/, num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint
+    SELECT l.*, sum(size) OVER (ORDER BY at /*asc*/, num /*asc*/ ROWS UNBOUNDED PRECEDING)::bigint
                AS bytes
     FROM (
         SELECT h.*, p.data AS progress,
@@ -121,13 +121,13 @@ FROM (
             FROM ackline.inactive r
             CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = r.job OFFSET 0) j
             WHERE r.queue = %(queue)b::int AND r.state = %(state)b::smallint
-              AND (r.at, r.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+              AND (r.at, r.job) /*after*/ > (%(at)b::float8, %(after)b::bigint)
               AND (r.state < 4 OR r.at > %(now)b::float8)
               AND (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
               AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
-            ORDER BY r.at /*up*/, r.job /*up*/ LIMIT %(limit)b::bigint
+            ORDER BY r.at /*asc*/, r.job /*asc*/ LIMIT %(limit)b::bigint
         ) h
         LEFT JOIN LATERAL (
             SELECT data FROM ackline.progress WHERE job = h.num AND token = h.token OFFSET 0
@@ -138,14 +138,14 @@ FROM (
         ) e ON true
     ) l
 ) b WHERE bytes - size < %(max_bytes)b::bigint
-ORDER BY at /*up*/, num /*up*/;
+ORDER BY at /*asc*/, num /*asc*/;
 
 -- name: list_leased
 -- Leased jobs by number, because their deadlines change with each heartbeat.
 SELECT num, id, kind, payload, priority, options, created, 2, deadline, attempts, token, worker,
        started, NULL::float8, cancel_requested, progress, NULL::bytea, bytes
 FROM (
-    SELECT l.*, sum(size) OVER (ORDER BY num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint AS bytes
+    SELECT l.*, sum(size) OVER (ORDER BY num /*asc*/ ROWS UNBOUNDED PRECEDING)::bigint AS bytes
     FROM (
         SELECT h.*, p.data AS progress,
                octet_length(h.payload) + coalesce(octet_length(h.options), 0)
@@ -157,16 +157,16 @@ FROM (
                 SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
                        u.job = ANY (l.cancel_requested) AS cancel_requested
                 FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
-                WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
+                WHERE l.queue = %(queue)b::int AND u.job /*after*/ > %(after)b::bigint
                 -- Sorted before payloads are read, so that only those that are listed are read.
-                ORDER BY u.job /*up*/ OFFSET 0
+                ORDER BY u.job /*asc*/ OFFSET 0
             ) o
             CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
             WHERE (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
               AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
-            ORDER BY o.job /*up*/ LIMIT %(limit)b::bigint
+            ORDER BY o.job /*asc*/ LIMIT %(limit)b::bigint
         ) h
         LEFT JOIN LATERAL (
             SELECT data FROM ackline.progress WHERE job = h.num AND token = h.token OFFSET 0
@@ -177,10 +177,10 @@ FROM (
         ) e ON true
     ) l
 ) b WHERE bytes - size < %(max_bytes)b::bigint
-ORDER BY num /*up*/;
+ORDER BY num /*asc*/;
 
 -- name: workers
--- Of several queues, by their index in the list; each with the number of jobs that it has leased.
+-- The workers of several queues, each with the index of its queue and how many jobs it has leased.
 SELECT i.n, w.heartbeat, w.last_heartbeat, w.expires, coalesce((
     SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
     WHERE l.queue = w.queue AND l.worker = w.id
@@ -190,8 +190,8 @@ JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
 JOIN ackline.worker w ON w.queue = q.num;
 
 -- name: next_due
--- Of several queues, in their order: when the next scheduled or failing job is due, and when the
--- next lease ends.
+-- For several queues, in order: when the next scheduled or failing job is due, and when the next
+-- lease ends.
 SELECT least((SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 0
               ORDER BY at, job LIMIT 1),
              (SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 3

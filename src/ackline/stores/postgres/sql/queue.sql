@@ -84,20 +84,20 @@ RETURNING g.name, g.running;
 -- name: lock_free_groups
 -- The same without groups that another transaction has locked and may be about to delete: a group
 -- is created only if none of its name is visible.
-WITH there AS MATERIALIZED (
+WITH visible AS MATERIALIZED (
     SELECT name FROM ackline.job_group
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
 ), locked AS MATERIALIZED (
     SELECT name, running FROM ackline.job_group
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
     FOR UPDATE SKIP LOCKED
-), made AS (
+), added AS (
     INSERT INTO ackline.job_group (queue, name, running)
     SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name)
-    WHERE n.name <> ALL (ARRAY(SELECT name FROM there)) ORDER BY n.name
+    WHERE n.name <> ALL (ARRAY(SELECT name FROM visible)) ORDER BY n.name
     ON CONFLICT DO NOTHING RETURNING name, running
 )
-SELECT name, running FROM locked UNION ALL SELECT name, running FROM made;
+SELECT name, running FROM locked UNION ALL SELECT name, running FROM added;
 
 -- name: set_running
 UPDATE ackline.job_group g SET running = greatest(0, g.running + c.change)

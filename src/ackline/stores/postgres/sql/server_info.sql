@@ -16,10 +16,10 @@ SELECT current_setting('server_version'), (SELECT max(num) FROM ackline.migratio
 -- What has kept a snapshot open for longest, so that dead rows cannot be removed: sessions,
 -- standbys with feedback, replication slots, prepared transactions. One that writes, in any
 -- database, also makes readers of the journal wait.
-SELECT h.who, h.state, h.seconds, h.transactions, h.writes FROM (
+SELECT h.owner, h.state, h.seconds, h.transactions, h.writes FROM (
     SELECT 'session ' || pid || coalesce(' of ' || usename, '')
-               || coalesce(' (' || nullif(application_name, '') || ')', '') AS who,
-           coalesce(state, backend_type, 'doing what is not shown') AS state,
+               || coalesce(' (' || nullif(application_name, '') || ')', '') AS owner,
+           coalesce(state, backend_type, 'state not visible') AS state,
            extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds,
            greatest(age(backend_xmin), age(backend_xid))::bigint AS transactions,
            backend_xid IS NOT NULL AS writes

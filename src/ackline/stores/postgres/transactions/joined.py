@@ -74,7 +74,9 @@ class PostgresJoinedTransaction:
         self, queue: QueueKey, transitions: Sequence[Transition], verdicts: list[Verdict]
     ) -> list[Verdict]:
         steps = zip(transitions, verdicts, strict=True)
-        self._queues.record_joined(queue, [step for step, verdict in steps if verdict.applied])
+        self._queues.record_joined(
+            queue, [transition for transition, verdict in steps if verdict.applied]
+        )
         return verdicts
 
     def _with_own_lease_rows(
@@ -101,12 +103,12 @@ class PostgresJoinedTransaction:
     ) -> LeasedNumbers:
         old = not self._borrowed.sees_new_commits
         committed = self._engine.write(
-            lambda tx: split_lease_rows(tx, self._queues, queue, transitions, all_of_them=old)
+            lambda tx: split_lease_rows(tx, self._queues, queue, transitions, with_shared=old)
         )
         if old:
             # This snapshot still has the shared row. The user's next transaction must find these
             # jobs, and those of their kinds that are claimed later, in rows of their own.
-            shared.cached.lease_one_by_one([step.id for step in transitions])
+            shared.cached.lease_one_by_one([transition.id for transition in transitions])
             self._borrowed.require_sees_new_commits(shared)
         return committed
 
@@ -122,7 +124,7 @@ class PostgresJoinedTransaction:
             return [NO_JOB] * len(transitions)
         lookup = JobLookup(tx, cached, lock_leases(tx, cached, transitions))
         # A lease that is not committed was created by this transaction, and blocks no other.
-        tokens = {step.token for step in transitions if step.token is not None}
+        tokens = {transition.token for transition in transitions if transition.token is not None}
         if lookup.leases.shared(tokens, committed):
             raise _SharedLeaseRow(cached)
         return apply(tx, self._queues, cached, transitions, lookup)

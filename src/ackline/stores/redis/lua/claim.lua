@@ -28,11 +28,11 @@ if not queue then
   return {format_float(now), '', '', {NO_JOB, count_transitions(3)}, {}, {}, {}, {}, ''}
 end
 
-local inbox, undelivered = request.inbox, ''
+local inbox, lost_delivery = request.inbox, ''
 local entry = inbox and redis.call('HGET', queue.base .. ':inboxes', inbox)
 if entry then
-  undelivered = undelivered_job(queue, entry, request.received_token)
-  if undelivered ~= '' then
+  lost_delivery = find_lost_delivery(queue, entry, request.received_token)
+  if lost_delivery ~= '' then
     request.limit = request.limit - 1
   end
 end
@@ -56,7 +56,7 @@ if not queue.paused then
     token, jobs, redelivered = lease_next(queue, request, lists)
   end
 end
-if inbox and undelivered == '' then
+if inbox and lost_delivery == '' then
   if #jobs < 2 * request.free_capacity then
     wait_for_delivery(queue, inbox, ARGV[2], entry)
   elseif entry then
@@ -79,4 +79,4 @@ end
 local next_at = min_time(due, next_deadline)
 return {format_float(now), token and format_int(token) or '',
   next_at and format_float(next_at) or '', verdicts, last_leases, jobs, redelivered, lapsed,
-  undelivered}
+  lost_delivery}

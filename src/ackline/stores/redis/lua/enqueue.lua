@@ -8,7 +8,7 @@
 --           of drafts that differ only in id and body, one after the other: kind, priority, group,
 --           delay, run_at or '', the kinds that they may replace (packed) or '' for any, n, n ids,
 --           n bodies without creation time and number
--- Returns   {a letter for each draft, the results of those that have already completed}:
+-- Returns   {a code for each draft, the results of those that have already completed}:
 --           'q' or 's' if accepted as queued or scheduled, else the digit of the existing job's
 --           state
 -- Errors    NOQUEUE if the queue must be created first, FULL if it has no capacity for the jobs,
@@ -58,25 +58,25 @@ local function read_runs()
 end
 
 -- The jobs that have these ids. Most drafts are new, so this first reads only bodies.
-local function known_jobs(runs)
-  local known, count = {}, 0
+local function existing_jobs(runs)
+  local existing, count = {}, 0
   for _, run in ipairs(runs) do
     for index, body in ipairs(get_many_from_argv('HMGET', queue.base .. ':job', run[2], run[3])) do
       count = count + 1
       if body then
-        known[#known + 1] = ARGV[run[2] + index - 1]
+        existing[#existing + 1] = ARGV[run[2] + index - 1]
       end
     end
   end
-  return #known > 0 and load_jobs(queue, known) or {}, #known == 0, count
+  return #existing > 0 and load_jobs(queue, existing) or {}, #existing == 0, count
 end
 
 local runs = read_runs()
-local known, all_new, drafts = known_jobs(runs)
+local existing, all_new, drafts = existing_jobs(runs)
 all_new = all_new and ARGV[2] == '1'
 
-local function stays(id, replaces)
-  local job = known[id]
+local function keeps_id(id, replaces)
+  local job = existing[id]
   return job and not job.past_retention
     and (KEEPS_ID[job.state] or replaces ~= nil and not replaces[job.kind])
 end
@@ -87,7 +87,7 @@ local function count_new()
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
       local id = ARGV[index]
-      if not seen[id] and not stays(id, run[4]) then
+      if not seen[id] and not keeps_id(id, run[4]) then
         new = new + 1
         seen[id] = true
       end
@@ -119,8 +119,8 @@ local function replaced_jobs()
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
       local id = ARGV[index]
-      if known[id] and not seen[id] and not stays(id, run[4]) then
-        replaced[#replaced + 1] = known[id]
+      if existing[id] and not seen[id] and not keeps_id(id, run[4]) then
+        replaced[#replaced + 1] = existing[id]
         seen[id] = true
       end
     end
@@ -128,22 +128,22 @@ local function replaced_jobs()
   return replaced
 end
 
-local replaced = next(known) and replaced_jobs() or {}
+local replaced = next(existing) and replaced_jobs() or {}
 -- No numbers if nothing is new: that would fail when no memory is left.
 local first = new > 0 and next_numbers(new) or 0
 if #replaced > 0 then
   delete_jobs(queue, replaced)
 end
 
-local letters, results, inserted = {}, {}, {}
+local codes, results, inserted = {}, {}, {}
 local bodies, packed_states, lists, kinds = {}, {}, {}, {}
 local number, created = first, struct.pack('>d', now)
 
 local function refuse(id)
-  local state = inserted[id] or known[id].state
-  letters[#letters + 1] = state
+  local state = inserted[id] or existing[id].state
+  codes[#codes + 1] = state
   if state == COMPLETED then
-    results[#results + 1] = result_of(queue, known[id])
+    results[#results + 1] = result_of(queue, existing[id])
   end
 end
 
@@ -168,26 +168,26 @@ local function insert(run, id, rest)
 end
 
 local function insert_or_refuse(run, id, rest)
-  if inserted[id] or stays(id, run.replaces) then
+  if inserted[id] or keeps_id(id, run.replaces) then
     return refuse(id)
   end
-  local old = known[id]
+  local old = existing[id]
   local source = old and not old.past_retention and old.state or NO_STATE
   add_job_entry(queue, 'enqueue', source, run.state, 0, '', id, run.kind, 0)
   add_priorities(queue, run.priority, 1)
   insert(run, id, rest)
   inserted[id] = run.state
-  letters[#letters + 1] = run.letter
+  codes[#codes + 1] = run.code
 end
 
 local function read_run(at)
   local run = {kind = ARGV[at], priority = tonumber(ARGV[at + 1]), group = ARGV[at + 2]}
   local due, key = tonumber(ARGV[at + 4]) or now + tonumber(ARGV[at + 3]), nil
   if due > now then
-    run.state, run.letter, run.at = SCHEDULED, 's', due
+    run.state, run.code, run.at = SCHEDULED, 's', due
     key = queue.base .. ':scheduled'
   else
-    run.state, run.letter, run.at = QUEUED, 'q', now - run.priority * queue.ageing
+    run.state, run.code, run.at = QUEUED, 'q', now - run.priority * queue.ageing
     key = ready_key(queue, run.kind)
     kinds[run.kind] = true
   end
@@ -205,14 +205,14 @@ local function insert_all(run, from, to)
   end
   add_entries(queue, 'enqueue', NO_STATE, run.state, 0, '', '', '', run.kind, 0, ids)
   add_priorities(queue, run.priority, count)
-  letters[#letters + 1] = string.rep(run.letter, count)
+  codes[#codes + 1] = string.rep(run.code, count)
 end
 
 local function insert_runs(insert_run)
-  for _, where in ipairs(runs) do
-    local run, before = read_run(where[1]), number
-    run.replaces = where[4]
-    insert_run(run, where[2], where[3])
+  for _, bounds in ipairs(runs) do
+    local run, before = read_run(bounds[1]), number
+    run.replaces = bounds[4]
+    insert_run(run, bounds[2], bounds[3])
     change_counts(queue, nil, run.state, number - before)
   end
 end
@@ -261,4 +261,4 @@ if new > 0 and not deliver_single() then
   notify_topic(queue, 'ready')
 end
 close_queue(queue)
-return {table.concat(letters), results}
+return {table.concat(codes), results}

@@ -10,7 +10,7 @@
 -- include lib/read_jobs.lua
 
 local queue = load_queue(KEYS[1])
-local members, ats = {}, {}
+local members, scores = {}, {}
 if queue then
   local ids = {}
   for index = 3, #ARGV do
@@ -20,12 +20,12 @@ if queue then
   for _, id in ipairs(ids) do
     local job = jobs[id]
     if job then
-      members[#members + 1], ats[#ats + 1] = job.member, format_float(at_of(queue, job))
+      members[#members + 1], scores[#scores + 1] = job.member, format_float(at_of(queue, job))
     end
   end
 end
 local found, more = {}, 0
 if queue then
-  found, more = read_jobs(queue, members, ats, tonumber(ARGV[2]) or math.huge)
+  found, more = read_jobs(queue, members, scores, tonumber(ARGV[2]) or math.huge)
 end
 return {format_float(now), found, more}

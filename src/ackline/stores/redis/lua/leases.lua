@@ -22,13 +22,13 @@ local ids = {}
 for index = 4, #ARGV do
   ids[index - 3] = id_of(ARGV[index])
 end
-local its_ids, deadlines, named = {}, {}, struct.pack('>Hc0', #worker, worker)
+local leased_ids, deadlines, packed_worker = {}, {}, struct.pack('>Hc0', #worker, worker)
 for index, packed in ipairs(get_many('HMGET', queue.base .. ':state', ids)) do
   local member = ARGV[index + 3]
-  local is_its = packed and string.find(packed, named, WORKER_AT, true) == WORKER_AT
-  local deadline = is_its and redis.call('ZSCORE', queue.base .. ':processing', member)
+  local of_worker = packed and string.find(packed, packed_worker, WORKER_AT, true) == WORKER_AT
+  local deadline = of_worker and redis.call('ZSCORE', queue.base .. ':processing', member)
   if deadline then
-    its_ids[#its_ids + 1], deadlines[#deadlines + 1] = ids[index], deadline
+    leased_ids[#leased_ids + 1], deadlines[#deadlines + 1] = ids[index], deadline
   end
 end
-return read_leased_jobs(queue, its_ids, deadlines)
+return read_leased_jobs(queue, leased_ids, deadlines)

@@ -91,16 +91,17 @@ end
 local found = {}
 for _, list in ipairs(lists) do
   local first = start_index(list)
-  local members, ats = split_pairs(redis.call(range, list, first, first + limit - 1, 'WITHSCORES'))
+  local last = first + limit - 1
+  local members, scores = split_pairs(redis.call(range, list, first, last, 'WITHSCORES'))
   for index, member in ipairs(members) do
-    found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
+    found[#found + 1] = {tonumber(scores[index]), number_of(member), member, scores[index]}
   end
 end
 if #lists > 1 then
   table.sort(found, comes_first)
 end
-local members, ats = {}, {}
+local members, scores = {}, {}
 for index = 1, math.min(limit, #found) do
-  members[index], ats[index] = found[index][3], found[index][4]
+  members[index], scores[index] = found[index][3], found[index][4]
 end
-return {format_float(now), read_jobs(queue, members, ats, tonumber(ARGV[7]))}
+return {format_float(now), read_jobs(queue, members, scores, tonumber(ARGV[7]))}

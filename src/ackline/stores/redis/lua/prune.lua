@@ -42,15 +42,15 @@ local function prune_jobs(limit)
 end
 
 -- How many events of a batch a registered reader has not read.
-local function unread_events(batch, size, needed, used)
-  if not needed or batch < needed then
+local function unread_events(batch, size, first_needed, read_before)
+  if not first_needed or batch < first_needed then
     return 0
   end
-  return batch > needed and size or math.max(size - used, 0)
+  return batch > first_needed and size or math.max(size - read_before, 0)
 end
 
 -- Trim batches that are too old and not needed, and those beyond what the journal may keep.
-local function trim_journal(oldest, needed, used, max_events)
+local function trim_journal(oldest, first_needed, read_before, max_events)
   local stream = base .. ':journal'
   local events = tonumber(redis.call('HGET', base .. ':queue', 'events') or 0)
   local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
@@ -59,21 +59,21 @@ local function trim_journal(oldest, needed, used, max_events)
     -- Mostly there is nothing to trim, and the entries are large.
     return false, 0
   end
-  local batches, lost, last, trimmed = 0, 0, nil, nil
+  local batches, total_unread, last, trimmed = 0, 0, nil, nil
   for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', TRIM_LIMIT)) do
     local batch, size = tonumber(string.match(entry[1], '^%d+')), tonumber(entry[2][2])
-    local behind = unread_events(batch, size, needed, used)
-    if events <= max_events and (batch >= oldest or behind > 0) then
+    local unread = unread_events(batch, size, first_needed, read_before)
+    if events <= max_events and (batch >= oldest or unread > 0) then
       break
     end
-    events, lost = events - size, lost + behind
+    events, total_unread = events - size, total_unread + unread
     batches, last, trimmed = batches + 1, batch, entry[1] .. ' ' .. size
   end
   if last then
     redis.call('XTRIM', stream, 'MINID', format_int(last + 1))
     redis.call('HSET', base .. ':queue', 'events', format_int(events), 'trimmed', trimmed)
   end
-  return batches == TRIM_LIMIT, lost
+  return batches == TRIM_LIMIT, total_unread
 end
 
 local function delete_dead_workers(before)
@@ -104,6 +104,6 @@ if queue then
   delete_dead_inboxes(queue)
 end
 redis.call('ZREMRANGEBYSCORE', base .. ':moves', '-inf', format_float(now - MOVE_RETENTION))
-local more, lost =
+local more, total_unread =
   trim_journal(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]))
-return {count, more and 1 or 0, lost}
+return {count, more and 1 or 0, total_unread}

@@ -1,4 +1,4 @@
--- Record that somebody waits for jobs from now on and wants to be woken.
+-- Record that a worker waits for jobs from now on and has to be woken.
 --
 -- KEYS[3] and on  the base names of more queues
 -- Returns         OK

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The file: its connections, locks, transactions, group commit and migrations."""

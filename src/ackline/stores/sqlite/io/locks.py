@@ -173,7 +173,7 @@ nobody removes the log; in the log's index, so that nobody rebuilds it."""
 
 
 class OpenFileLock:
-    """One store's share in the locks of its process."""
+    """One store's reference to the locks of its process."""
 
     def __init__(self, path: str) -> None:
         self._path = path

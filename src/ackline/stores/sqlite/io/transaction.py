@@ -14,7 +14,7 @@ from ackline.stores.sqlite.io.connection import Execute
 T = TypeVar("T")
 
 Wakeups = set[tuple[Topic, QueueKey]]
-"""Whose listeners are woken."""
+"""The topics and queues whose listeners are woken."""
 
 CACHE_LIMIT = 1000
 """The most queues that are cached from one transaction to the next."""
@@ -36,7 +36,7 @@ class Transaction:
         self.execute: Execute = connection.execute
         self.executemany: Execute = connection.executemany
         self.wakeups: Wakeups = set()
-        """Whose listeners are woken after the commit."""
+        """What to notify after the commit."""
         self.queues: dict[QueueKey, Any] = {}
         """Cached queues, in whatever form the operations keep them."""
         self.last_job: int | None = None

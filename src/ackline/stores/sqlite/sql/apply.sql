@@ -33,7 +33,7 @@ UPDATE job SET payload = ? WHERE num = ?;
 SELECT payload FROM job WHERE num = ?;
 
 -- name: options_of
--- Only of the jobs that have options.
+-- The options of these jobs, without the jobs that have none.
 SELECT num, options FROM job
 WHERE num IN (SELECT value FROM carray(?1)) AND options IS NOT NULL;
 

@@ -41,7 +41,7 @@ UPDATE job_state SET list = ? WHERE job IN (SELECT value FROM carray(?));
 
 -- name: lapsed
 -- Leased jobs past their deadline, earliest first, without payload, progress and result: many
--- large jobs may have lapsed, and expiring them needs none of that.
+-- large leased jobs may have lapsed, and expiring them needs none of that.
 SELECT j.num, j.id, j.kind, x'', j.priority, j.options, j.created, s.list, s.at,
        s.attempts, s.token, s.worker, s.started, s.finished, s.cancel_requested, NULL, NULL
 FROM job_state s INDEXED BY job_state_list CROSS JOIN job j ON j.num = s.job

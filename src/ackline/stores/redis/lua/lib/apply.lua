@@ -228,7 +228,7 @@ end
 -- Add the verdicts of a run in which some jobs did not have this lease: they were already settled,
 -- or another worker has them now. `matched` has the jobs that had it, by their number in the run.
 -- on_demand
-local function add_verdicts_singly(queue, answer, first, last, matched)
+local function add_verdicts_one_by_one(queue, answer, first, last, matched)
   local unmatched = {}
   for index = first, last do
     if not matched[index - first + 1] then
@@ -310,7 +310,7 @@ local function complete_run(queue, transition, first, last, answer, freed)
   if count == last - first + 1 then
     add_verdict(answer, COMPLETED, count)
   else
-    add_verdicts_singly(queue, answer, first, last, matched)
+    add_verdicts_one_by_one(queue, answer, first, last, matched)
   end
   return count, ids[count], result
 end
@@ -376,13 +376,13 @@ local function apply_all(queue, runs)
       add_verdict(answer, apply_one(queue, jobs[ARGV[index]], transition, data, changed, freed), 1)
     end
   end
-  local staying = {}
+  local remaining = {}
   for _, job in ipairs(changed) do
     if not job.has_moved then
-      staying[#staying + 1] = job
+      remaining[#remaining + 1] = job
     end
   end
-  save_jobs(queue, staying)
+  save_jobs(queue, remaining)
   return answer, freed
 end
 

@@ -237,7 +237,7 @@ end
 local function new_lease(queue, request)
   return {
     worker = request.worker, default = request.lease, of_kind = request.lease_of_kind,
-    token = next_token(queue, request.token_jump), running = {}, parked = {}, known = {},
+    token = next_token(queue, request.token_jump), running = {}, parked = {}, parked_lists = {},
     ignore_group_limit = request.ignore_group_limit,
   }
 end
@@ -270,9 +270,9 @@ end
 
 -- The state of a job that was leased before; also returns its attempts and flags.
 local function redelivered_state(queue, lease, head, id, packed, rank)
-  local had = string.byte(packed, FLAGS_AT)
-  local flags = bit.band(had, bit.bnot(PROGRESS))
-  if flags ~= had then
+  local old_flags = string.byte(packed, FLAGS_AT)
+  local flags = bit.band(old_flags, bit.bnot(PROGRESS))
+  if flags ~= old_flags then
     redis.call('HDEL', queue.base .. ':progress', id)
   end
   local attempts = struct.unpack('>I4', packed, ATTEMPTS_AT) + 1
@@ -283,7 +283,7 @@ end
 local function park_job(queue, lease, id, body, packed, rank)
   local job = packed and read_state(id, packed) or read_never_leased(id, body)
   job.rank, job.at = rank, rank
-  park(queue, job, lease.known)
+  park(queue, job, lease.parked_lists)
   table.insert(lease.parked, job)
 end
 
@@ -372,9 +372,9 @@ local function lease_next(queue, request, lists)
       else
         local attempts, at = 1, 2 * count + 1
         if packed then
-          local state, had, flags = nil, #redelivered, nil
+          local state, last, flags = nil, #redelivered, nil
           state, attempts, flags = redelivered_state(queue, lease, head, id, packed, rank)
-          redelivered[had + 1], redelivered[had + 2], redelivered[had + 3] = count, attempts, flags
+          redelivered[last + 1], redelivered[last + 2], redelivered[last + 3] = count, attempts, flags
           new_states[at + 1] = state
         else
           if rank ~= same_rank then

@@ -42,7 +42,7 @@ end
 
 -- The job that was delivered to this inbox but did not arrive, '' if there is none.
 -- on_demand
-local function undelivered_job(queue, entry, received)
+local function find_lost_delivery(queue, entry, received)
   local status, _, at = struct.unpack(ENTRY, entry)
   if status ~= DELIVERED then
     return ''

@@ -12,12 +12,12 @@ local function add_group_lease(queue, group)
   redis.call('HINCRBY', queue.base .. ':groups', group, 1)
 end
 
--- `known` has the lists in which jobs were already parked by this claim.
-local function park(queue, job, known)
+-- `parked_lists` has the lists in which jobs were already parked by this claim.
+local function park(queue, job, parked_lists)
   set_flag(job, PARKED)
   local list = parked_key(queue, job.group, job.kind)
-  if not known[list] then
-    known[list] = true
+  if not parked_lists[list] then
+    parked_lists[list] = true
     redis.call('SADD', queue.base .. ':parked', job.group)
     redis.call('SADD', queue.base .. ':parked_kinds:' .. job.group, job.kind)
   end

@@ -14,7 +14,7 @@ local function first_ids(queue, members, max_bytes)
 end
 
 -- Jobs until they have `max_bytes`, and 1 if there are more of them, else 0.
-local function read_jobs(queue, members, ats, max_bytes)
+local function read_jobs(queue, members, scores, max_bytes)
   local ids = first_ids(queue, members, max_bytes)
   local bodies = get_many('HMGET', queue.base .. ':job', ids)
   local packed_states = get_many('HMGET', queue.base .. ':state', ids)
@@ -30,7 +30,7 @@ local function read_jobs(queue, members, ats, max_bytes)
         and redis.call('LRANGE', queue.base .. ':history:' .. id, 0, -1)
       or {}
     found[size + 1], found[size + 2], found[size + 3] = id, bodies[index], packed or ''
-    found[size + 4], found[size + 5], found[size + 6] = ats[index], result, progress
+    found[size + 4], found[size + 5], found[size + 6] = scores[index], result, progress
     found[size + 7] = attempts
     bytes = bytes + #bodies[index] + #(result or '') + #(progress or '')
     for _, attempt in ipairs(attempts) do
@@ -61,11 +61,11 @@ local function read_leased_jobs(queue, ids, deadlines)
 end
 
 local function split_pairs(pairs_of)
-  local members, ats = {}, {}
+  local members, scores = {}, {}
   for index = 1, #pairs_of, 2 do
-    members[#members + 1], ats[#ats + 1] = pairs_of[index], pairs_of[index + 1]
+    members[#members + 1], scores[#scores + 1] = pairs_of[index], pairs_of[index + 1]
   end
-  return members, ats
+  return members, scores
 end
 
 -- Leased jobs past their deadline, the earliest first.
