@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { ClearDialog } from "../actions/clear-dialog";
+import { PurgeDialog } from "../actions/purge-dialog";
 import { EnqueueDialog } from "../actions/enqueue-dialog";
 import { ImportDialog } from "../actions/import-dialog";
 import { countLines, exportJobs, type JobQuery } from "../api/jobs";
@@ -46,7 +46,7 @@ export function QueueMenu({ queue, paused, exists, jobQuery }: QueueMenuProps) {
     showSuccess(plural(t, "done.export", await countLines(content)));
   };
   const clear = (action: "purge" | "drop") => () =>
-    open((close) => <ClearDialog queue={queue} action={action} onClose={close} />);
+    open((close) => <PurgeDialog queue={queue} action={action} onClose={close} />);
 
   const destructive: MenuItem[] = [
     { label: t("action.purge"), danger: true, onSelect: clear("purge") },

@@ -1,4 +1,4 @@
-/** Purge or drop a queue: shows what it holds now, and keeps that up to date. */
+/** Purge or drop a queue: shows how many jobs it has, and keeps the counts current. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { State } from "../api/client";
 import { STATES } from "../api/jobs";
@@ -11,7 +11,7 @@ import { plural, useT } from "../i18n/i18n";
 import { navigate } from "../routing";
 import { Confirm } from "./confirm";
 
-interface ClearProps {
+interface PurgeProps {
   queue: string;
   action: "purge" | "drop";
   onClose: () => void;
@@ -21,7 +21,7 @@ type Counts = Partial<Record<State, number>>;
 
 export const totalOf = (counts: Counts): number => STATES.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
 
-export function ClearDialog({ queue, action, onClose }: ClearProps) {
+export function PurgeDialog({ queue, action, onClose }: PurgeProps) {
   const t = useT();
   const { showSuccess } = useToasts();
   const client = useQueryClient();
@@ -62,7 +62,7 @@ function JobCounts({ counts }: { counts: Counts | undefined }) {
   const n = totalOf(counts);
   return (
     <div data-preview={n}>
-      <p className="font-medium">{n === 0 ? t("clear.empty") : plural(t, "clear.deletes", n)}</p>
+      <p className="font-medium">{n === 0 ? t("purge.empty") : plural(t, "purge.deletes", n)}</p>
       <ul className="mt-2 flex flex-wrap gap-x-5 gap-y-1">
         {STATES.filter((state) => counts[state]).map((state) => (
           <li key={state} className="flex items-center gap-1.5">
