@@ -78,14 +78,14 @@ def cell(queue: dict[str, Any], column: str, digits: int) -> str:
 def ratios(queues: Sequence[dict[str, Any]]) -> list[str]:
     """How Ackline compares with the best of each language."""
     rates = {name(queue): drain for queue in queues if (drain := drained(queue))}
-    ours = rates.get("Ackline")
-    if ours is None:
+    ackline = rates.get("Ackline")
+    if ackline is None:
         return []
     comparisons = []
     for language in ("Python", "Node.js"):
         peers = [name(queue) for queue in queues if is_peer(queue, language)]
         if best := max(filter(rates.get, peers), key=rates.__getitem__, default=None):
-            comparisons.append(f"{ours / rates[best]:.1f} times {best}, the best of {language}")
+            comparisons.append(f"{ackline / rates[best]:.1f} times {best}, the best of {language}")
     return [f"Ackline drains {' and '.join(comparisons)}."] if comparisons else []
 
 

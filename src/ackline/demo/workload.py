@@ -115,7 +115,7 @@ class Workload:
             put("acme/payments", job("once", {"amount": 11}), kind="charge") for _ in range(4)
         )
         log(f"one payment submitted 4 times: {duplicates} duplicates, charged once")
-        while not self._kill_a_worker():
+        while not self._kill_busiest_worker():
             yield 0.35 * seconds
         yield 0.4 * seconds
         for one in jobs[1:]:
@@ -128,7 +128,7 @@ class Workload:
         log("a poison job: it kills every process that runs it; it has 2 attempts")
         yield seconds
 
-    def _kill_a_worker(self) -> bool:
+    def _kill_busiest_worker(self) -> bool:
         """Kill the worker with the most leases; False if none has any."""
         now, leases, pids = self._queues.store.now(), Counter[str](), dict[str, int]()
         for worker in (one for name in QUEUES for one in self._queues[name].workers()):

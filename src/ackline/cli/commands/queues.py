@@ -64,7 +64,7 @@ def workers(session: Session, queue: str) -> None:
 def pause(session: Session, queue: str) -> None:
     """Pause a queue until it is resumed; running jobs continue."""
     session.existing_queue(queue).pause(by=current_user())
-    _print_paused(session, queue, "paused: running jobs continue, no more are handed out")
+    _print_paused(session, queue, "paused: running jobs continue, no more are claimed")
 
 
 @command("resume")

@@ -17,7 +17,7 @@ from ackline.queues import Queues
 
 
 def load_queues(targets: Sequence[str], *, debug: bool = False) -> list[Queue[Any, Any]]:
-    """Import the queues that a worker shall serve."""
+    """Import the queues of a worker."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

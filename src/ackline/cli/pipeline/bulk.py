@@ -81,7 +81,7 @@ max_rejected_option = click.option(
 @set_option
 @rejected_option
 @max_rejected_option
-@click.option("--replace", is_flag=True, help="Enqueue jobs again that failed or were cancelled.")
+@click.option("--replace", is_flag=True, help="Enqueue failed and cancelled jobs again.")
 @master_option
 @shared_files_option
 def load(
@@ -99,7 +99,7 @@ def load(
     master: str | None,
     shared_files: bool,
 ) -> None:
-    """Enqueue each row of files as a job.
+    """Enqueue each row of the files as a job.
 
     A line of JSON is a payload. In CSV and Parquet, columns named like a field of a job (id,
     priority, delay, …) set that field. The column `payload` is JSON; without one, all other columns

@@ -16,7 +16,7 @@ def gap_text(gap: Gap) -> str:
     ranges = "" if gap.count == 1 else f"{gap.count:,} ranges of "
     text = f"queue {safe(gap.queue)}: {ranges}events after cursor {gap.after} up to {gap.until}"
     if gap.retained_from is not None:
-        text += f", of before {_moment(gap.retained_from)}"
+        text += f", from before {_moment(gap.retained_from)}"
     if gap.skipped_at is not None:
         text += f"; skipped {'at' if gap.count == 1 else 'until'} {_moment(gap.skipped_at)}"
     return text

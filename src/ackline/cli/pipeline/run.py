@@ -188,9 +188,8 @@ def _print_run(session: Session, ran: Ran) -> None:
         return
     batches = pluralize(ran.batches, "batch", "batches")
     session.print(
-        f"{pluralize(ran.events, 'event')} in {batches}, {pluralize(ran.ended, 'life', 'lives')} "
-        f"ended, "
-        f"gold of {pluralize(ran.days, 'day')}: {duration(ran.seconds)}"
+        f"{pluralize(ran.events, 'event')} in {batches}, {pluralize(ran.ended, 'job run')} ended, "
+        f"gold of {pluralize(ran.days, 'day')} updated: {duration(ran.seconds)}"
     )
     if ran.compacted or ran.dropped:
         session.print(f"{ran.compacted} batches compacted, {ran.dropped} dropped.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackline.spark.claims.manifests import StreamState
 
 StreamStates = list[tuple[str, str, "StreamState"]]
-"""Queues, names of their streams, and states of these."""
+"""Queues, the names of their streams, and the state of each stream."""
 
 
 @command("streams", group=pipeline)
