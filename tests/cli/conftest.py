@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch) -> Path:
     """Each test in a directory of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ACKLINE_STORE", raising=False)
@@ -82,7 +82,7 @@ def terminal(monkeypatch) -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def queues(place) -> Iterator[ackline.Queues]:
+def queues(workdir) -> Iterator[ackline.Queues]:
     """The store that the commands use when nothing else is said."""
     with ackline.open("sqlite:///ackline.db") as opened:
         yield opened

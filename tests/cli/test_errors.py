@@ -29,9 +29,9 @@ def test_usage_errors_are_two_lines(cli, arguments, words):
 
 
 def test_an_invalid_choice_lists_the_valid_ones(cli):
-    said = cli("list", "q", "--state", "gone").err
-    assert "'gone'" in said
-    assert all(repr(str(state)) in said for state in State)
+    output = cli("list", "q", "--state", "gone").err
+    assert "'gone'" in output
+    assert all(repr(str(state)) in output for state in State)
 
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
@@ -65,8 +65,8 @@ def test_unusable_stores_have_their_exit_codes(cli, store, code, words):
     assert len(answer.err.splitlines()) <= 2
 
 
-def test_a_file_that_is_not_a_database(cli, place):
-    (place / "ackline.db").write_bytes(b"not a database at all" * 100)
+def test_a_file_that_is_not_a_database(cli, workdir):
+    (workdir / "ackline.db").write_bytes(b"not a database at all" * 100)
     answer = cli("queues")
     assert answer.code == 3
     assert "not a SQLite database" in answer.err
@@ -97,7 +97,7 @@ def test_help_and_version(cli):
     assert cli().code == 2
 
 
-def test_a_closed_pipe_ends_quietly(queues, place):
+def test_a_closed_pipe_ends_quietly(queues, workdir):
     queues["q"].enqueue_many(range(20_000))
     for events in ("events", "events --json"):
         command = f"{sys.executable} -m ackline {events} | head -1; echo ${{PIPESTATUS[0]}}"
@@ -109,5 +109,5 @@ def test_a_closed_pipe_ends_quietly(queues, place):
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
         )
         assert done.stdout.splitlines()[1] == "141"
-        told = [line for line in done.stderr.splitlines() if not line.startswith("store ")]
-        assert told == []
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("store ")]
+        assert lines == []

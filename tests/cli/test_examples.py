@@ -11,7 +11,7 @@ import ackline
 from tests.cli.conftest import ROOT, SOURCE
 
 
-def test_six_lines(place):
+def test_six_lines(workdir):
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / "six_lines.py")],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},

@@ -33,12 +33,12 @@ def show(cli, monkeypatch):
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_the_help_of_every_command_fits_and_has_the_common_options(show, command):
-    said = show(*command)
-    assert max(map(len, said.splitlines())) <= 80
-    assert "-h, --help" in said
-    assert "..." not in said.partition("Commands:")[2], "a summary is cut off"
+    output = show(*command)
+    assert max(map(len, output.splitlines())) <= 80
+    assert "-h, --help" in output
+    assert "..." not in output.partition("Commands:")[2], "a summary is cut off"
     if command not in (["pipeline"], ["token"], ["webhook"]):
-        assert all(f"  {option} " in said for option in ("--store", "--tenant", "--json"))
+        assert all(f"  {option} " in output for option in ("--store", "--tenant", "--json"))
 
 
 def test_the_commands_stand_under_headings_in_the_order_of_the_table(show):
@@ -64,8 +64,8 @@ def test_choices_are_listed(show):
     assert "--log-format [text|json]" in show("serve")
     assert "--maintenance / --no-maintenance" in show("serve")
     assert all(state in show("list") for state in State)
-    said = show("webhook", "create")
-    assert all(word in said for word in (*State, *Act))
+    output = show("webhook", "create")
+    assert all(word in output for word in (*State, *Act))
 
 
 def test_defaults_and_required_options_are_shown(show):

@@ -16,7 +16,7 @@ from tests.harness.servers.service import ServiceThread
 SECRET = "ak_very-secret-indeed"
 
 
-class Doorkeeper:
+class TokenAuthenticator:
     """Knows one token, of the tenant acme."""
 
     def is_known(self, connection):
@@ -31,7 +31,7 @@ class Doorkeeper:
 @pytest.fixture
 def service():
     settings = Settings(port=0, maintenance=False, drain=0.0, grace=1.0)
-    with ServiceThread(Runtime(settings, MemoryStore(), Doorkeeper())) as service:
+    with ServiceThread(Runtime(settings, MemoryStore(), TokenAuthenticator())) as service:
         yield service
 
 

@@ -101,7 +101,7 @@ def test_doctor_shows_messages_whole_with_a_long_name(terminal, queues, columns)
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_workers_show_their_numbers_whole(terminal, orders, columns):
     kinds = tuple(f"send-reminder-number-{n}" for n in range(20))
-    beat = Heartbeat(
+    heartbeat = Heartbeat(
         id="worker-7.example.internal:1234567:abcdef",
         host="worker-7.example.internal",
         pid=1234567,
@@ -110,10 +110,10 @@ def test_workers_show_their_numbers_whole(terminal, orders, columns):
         kinds=kinds,
         ttl=60.0,
     )
-    orders.store.heartbeat(orders.key, beat, [])
+    orders.store.heartbeat(orders.key, heartbeat, [])
     head, *rows = terminal(columns, "workers", "orders")
     assert head.split() == [*WORKER_COLUMNS]
-    assert "".join(row.split()[0] for row in rows) == beat.id
+    assert "".join(row.split()[0] for row in rows) == heartbeat.id
     assert re.search(r"alive +.*… +1234567 +0 +64 +\d+ d +\S+ s ago$", rows[0])
 
 

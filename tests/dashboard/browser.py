@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120
+TIMEOUT = 120
 """Seconds in which a browser can be fetched, once."""
 
 
@@ -21,7 +21,7 @@ def find_chromium() -> str:
             [str(ROOT / "tools" / "chromium")],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=True,
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

@@ -71,7 +71,7 @@ class AnyoneOfTenant:
         return msgspec.structs.replace(LOOPBACK_PRINCIPAL, tenant=self.tenant)
 
 
-class Board:
+class Dashboard:
     """A service with its dashboard, and the same store for whoever works with it."""
 
     def __init__(self, runtime: Runtime, port: int = 0) -> None:
@@ -112,23 +112,25 @@ class Board:
         self.client.close()
 
 
-StartBoard = Callable[..., Board]
+StartDashboard = Callable[..., Dashboard]
 
 
 @pytest.fixture
-def start_board() -> Iterator[StartBoard]:
+def start_dashboard() -> Iterator[StartDashboard]:
     """Start a service on a store; it is stopped in the end."""
-    started: list[Board] = []
+    started: list[Dashboard] = []
 
-    def start(store: str, port: int = 0, runtime: Runtime | None = None, **said: Any) -> Board:
-        settings = Settings(store=store, **QUICK, **said)
-        started.append(Board(runtime or Runtime.from_settings(settings), port))
+    def start(
+        store: str, port: int = 0, runtime: Runtime | None = None, **options: Any
+    ) -> Dashboard:
+        settings = Settings(store=store, **QUICK, **options)
+        started.append(Dashboard(runtime or Runtime.from_settings(settings), port))
         return started[-1]
 
     yield start
-    for board in started:
-        if board.running:
-            board.stop()
+    for dashboard in started:
+        if dashboard.running:
+            dashboard.stop()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -144,32 +146,32 @@ def url_of(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="package")
-def shared_boards(
+def shared_dashboards(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Board]]:
+) -> Iterator[Callable[[str], Dashboard]]:
     """A service on each store, for all tests that need none of their own."""
-    boards: dict[str, Board] = {}
+    dashboards: dict[str, Dashboard] = {}
 
-    def find(store: str) -> Board:
-        if store not in boards:
-            url = url_of(store, tmp_path_factory.mktemp("board"), request)
+    def find(store: str) -> Dashboard:
+        if store not in dashboards:
+            url = url_of(store, tmp_path_factory.mktemp("dashboard"), request)
             settings = Settings(store=url, **QUICK)
-            boards[store] = Board(Runtime(settings, store_from_url(url), AnyoneOfTenant()))
-        return boards[store]
+            dashboards[store] = Dashboard(Runtime(settings, store_from_url(url), AnyoneOfTenant()))
+        return dashboards[store]
 
     yield find
-    for board in boards.values():
-        board.stop()
+    for dashboard in dashboards.values():
+        dashboard.stop()
 
 
 @pytest.fixture
-def board(store_name: str, shared_boards: Callable[[str], Board]) -> Board:
+def dashboard(store_name: str, shared_dashboards: Callable[[str], Dashboard]) -> Dashboard:
     """A service, and in its store a tenant of the test's own."""
-    board = shared_boards(store_name)
-    anyone = board.runtime.authenticator
+    dashboard = shared_dashboards(store_name)
+    anyone = dashboard.runtime.authenticator
     assert isinstance(anyone, AnyoneOfTenant)
-    board.tenant = anyone.tenant = f"test-{next(_numbers)}"
-    return board
+    dashboard.tenant = anyone.tenant = f"test-{next(_numbers)}"
+    return dashboard
 
 
 @pytest.fixture(scope="package")
@@ -184,7 +186,7 @@ def browser() -> Iterator[Browser]:
 class Tab(Page):
     """A page that notes what went wrong in it. (For types: the page is made by the browser.)"""
 
-    mistakes: list[str]
+    errors: list[str]
 
 
 OpenTab = Callable[..., Tab]
@@ -193,9 +195,9 @@ OpenTab = Callable[..., Tab]
 def new_tab(browser: Browser, **options: Any) -> Tab:
     page: Any = browser.new_context(**(USUAL | options)).new_page()
     page.set_default_timeout(SOON)
-    page.mistakes = []
-    page.on("pageerror", lambda error: page.mistakes.append(str(error)))
-    page.on("console", lambda message: _note(page.mistakes, message))
+    page.errors = []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda message: _record(page.errors, message))
     return page  # type: ignore[no-any-return]
 
 
@@ -225,11 +227,11 @@ def open_tab(browser: Browser, usual_tab: Tab) -> Iterator[OpenTab]:
 
     expect.set_options(timeout=SOON)
     yield open
-    mistakes = [mistake for tab in (usual_tab, *own) for mistake in tab.mistakes]
+    errors = [error for tab in (usual_tab, *own) for error in tab.errors]
     for tab in own:
         tab.context.close()
     leave(usual_tab)
-    assert mistakes == []
+    assert errors == []
 
 
 def leave(tab: Tab) -> None:
@@ -237,13 +239,13 @@ def leave(tab: Tab) -> None:
     if tab.url != BLANK:
         tab.evaluate(FORGET)
         tab.goto(BLANK)
-    tab.mistakes.clear()
+    tab.errors.clear()
 
 
-def _note(mistakes: list[str], message: ConsoleMessage) -> None:
+def _record(errors: list[str], message: ConsoleMessage) -> None:
     # A refused request is written down by the browser too; tests that cause one expect it.
     if message.type == "error" and "Failed to load resource" not in message.text:
-        mistakes.append(message.text)
+        errors.append(message.text)
 
 
 @pytest.fixture

@@ -33,12 +33,12 @@ HANDLER = compile(
 
 def fail(queue: Queue[Any, Any], job: Any, number: int) -> None:
     """With a traceback, as a handler would."""
-    sort, message = ERRORS[number % len(ERRORS)]
+    error_type, message = ERRORS[number % len(ERRORS)]
     try:
-        exec(HANDLER, {"error": sort(message.format(number)), "order": number})
+        exec(HANDLER, {"error": error_type(message.format(number)), "order": number})
     except Exception as error:
-        ours = error.__traceback__
-        queue.fail(job, error.with_traceback(ours.tb_next if ours is not None else None))
+        traceback = error.__traceback__
+        queue.fail(job, error.with_traceback(traceback.tb_next if traceback is not None else None))
 
 
 class Shop:
@@ -48,10 +48,10 @@ class Shop:
         self.store = store
         self.clock = clock
         self.queues = Queues(store, "default")
-        self._dice = random.Random(7)
+        self._random = random.Random(7)
         self._numbers: Iterator[int] = iter(range(1, 1_000_000))
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Everything up to now."""
         for step in range(int(MINUTES * 60 / STEP)):
             self._email(step)
@@ -59,17 +59,17 @@ class Shop:
             self.clock.advance(STEP)
         self._reports()
         self._invoices()
-        self._now()
+        self._start_jobs()
 
     def _email(self, step: int) -> None:
         queue = self.queues["email"]
-        wave = 1.4 if step % 60 < 25 else 0.8
-        count = int(self._dice.uniform(8, 16) * wave)
+        rate_factor = 1.4 if step % 60 < 25 else 0.8
+        count = int(self._random.uniform(8, 16) * rate_factor)
         queue.enqueue_many([self._mail(next(self._numbers)) for _ in range(count)])
-        claimed = queue.claim(self._dice.randint(9, 15), worker="web-1-2210")
-        bad = [job for job in claimed if self._dice.random() < 0.012]
+        claimed = queue.claim(self._random.randint(9, 15), worker="web-1-2210")
+        bad = [job for job in claimed if self._random.random() < 0.012]
         for job in bad:
-            fail(queue, job, self._dice.randint(1, 90))
+            fail(queue, job, self._random.randint(1, 90))
         done = [job for job in claimed if job not in bad]
         queue.apply([complete(job.record, b'{"accepted":true}', DEFAULTS) for job in done])
 
@@ -80,12 +80,12 @@ class Shop:
     def _images(self, step: int) -> None:
         queue = self.queues["images"]
         if step % 4 == 0:
-            for _ in range(self._dice.randint(1, 6)):
+            for _ in range(self._random.randint(1, 6)):
                 number = next(self._numbers)
                 payload = {"file": f"products/{number}.png", "width": 640, "height": 480}
                 queue.enqueue(payload, id=f"resize-{number}", kind="resize", priority=step % 3 + 4)
-        for job in queue.claim(self._dice.randint(0, 2), lease=30, worker="gpu-1-4180"):
-            queue.complete(job, {"bytes": self._dice.randint(9_000, 90_000)})
+        for job in queue.claim(self._random.randint(0, 2), lease=30, worker="gpu-1-4180"):
+            queue.complete(job, {"bytes": self._random.randint(9_000, 90_000)})
 
     def _reports(self) -> None:
         queue = self.queues["reports"]
@@ -102,19 +102,19 @@ class Shop:
         for job in queue.claim(2, worker="web-1-2210"):
             fail(queue, job, 2)
 
-    def _now(self) -> None:
+    def _start_jobs(self) -> None:
         """Workers that hold something."""
         images = self.queues["images"]
         for number, lease in enumerate((28.0, 17.0, 9.0, 300.0)):
             worker = f"gpu-{number % 2 + 1}-418{number % 2}"
             images.claim(1, lease=lease, worker=worker)
-            self._beat("images", worker, 4)
+            self._send_heartbeat("images", worker, 4)
         self.queues["email"].claim(2, lease=26.0, worker="web-1-2210")
-        self._beat("email", "web-1-2210", 16)
+        self._send_heartbeat("email", "web-1-2210", 16)
 
-    def _beat(self, queue: str, worker: str, concurrency: int) -> None:
+    def _send_heartbeat(self, queue: str, worker: str, concurrency: int) -> None:
         host, _, pid = worker.rpartition("-")
-        beat = Heartbeat(
+        heartbeat = Heartbeat(
             id=worker,
             host=host,
             pid=int(pid),
@@ -123,4 +123,4 @@ class Shop:
             kinds=None,
             ttl=60.0,
         )
-        self.store.heartbeat(self.queues[queue].key, beat, [])
+        self.store.heartbeat(self.queues[queue].key, heartbeat, [])

@@ -27,29 +27,29 @@ def clock():
 
 
 @pytest.fixture
-def board(start_board, tmp_path, clock):
+def dashboard(start_dashboard, tmp_path, clock):
     """A service whose store has its own time, and which sweeps when the test does."""
     store = SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
     settings = Settings(store="memory://", sweep_every=0, backoff=(3600,), drain=0.0)
-    return start_board("", runtime=Runtime(settings, store, authenticator_for(settings, store)))
+    return start_dashboard("", runtime=Runtime(settings, store, authenticator_for(settings, store)))
 
 
 @pytest.fixture
-def claimed(board):
+def claimed(dashboard):
     """A job that a worker holds for thirty seconds."""
-    queue = Queues(board.runtime.store, "default")["mail"]
+    queue = Queues(dashboard.runtime.store, "default")["mail"]
     queue.enqueue({"to": "ann"}, id="mail-1")
     return queue, queue.claim(1, lease=30)[0]
 
 
 class TestByTheStoresClock:
     @pytest.fixture
-    def page(self, open_tab, board, claimed):
+    def page(self, open_tab, dashboard, claimed):
         """The browser's clock is wrong, and moves only when it is told to."""
         # A clock belongs to all tabs of a context: this one has its own.
         page = open_tab("", timezone_id="UTC")
         page.clock.install(time=0)
-        page.goto(f"{board.url}/queues/mail/processing")
+        page.goto(f"{dashboard.url}/queues/mail/processing")
         return page
 
     def pass_time(self, page, clock, seconds):
@@ -60,8 +60,8 @@ class TestByTheStoresClock:
     def remaining(self, page):
         return page.locator('[data-id="mail-1"] [role=cell]').last
 
-    def hears(self, page, condition):
-        """Whether it has heard of what happened; its own time only passes when it is told to."""
+    def holds_soon(self, page, condition):
+        """Whether the condition holds; the time of the page only passes in steps."""
         page.clock.run_for(250)
         return condition()
 
@@ -74,14 +74,14 @@ class TestByTheStoresClock:
 
         # then: at zero it says so, in red
         expect(page.get_by_text("Overdue")).to_be_visible()
-        red = page.get_by_text("Overdue").evaluate("node => getComputedStyle(node).color")
-        assert red == "rgb(196, 38, 46)"
+        color = page.get_by_text("Overdue").evaluate("node => getComputedStyle(node).color")
+        assert color == "rgb(196, 38, 46)"
         assert seen == [0, 5, 10, 15, 20, 25]
 
         # and when the sweep has taken the job back, its row leaves
         Reaper([claimed[0]], 1.0).step()
         row = page.locator('[data-id="mail-1"]')
-        until(lambda: self.hears(page, lambda: row.count() == 0))
+        until(lambda: self.holds_soon(page, lambda: row.count() == 0))
 
     def test_an_extended_lease_jumps_up(self, page, clock, claimed):
         queue, job = claimed
@@ -90,21 +90,27 @@ class TestByTheStoresClock:
 
         queue.extend(job, 60)
         jumped = re.compile(r"(60|59|58)s")
-        until(lambda: self.hears(page, lambda: jumped.fullmatch(self.remaining(page).inner_text())))
+        until(
+            lambda: self.holds_soon(
+                page, lambda: jumped.fullmatch(self.remaining(page).inner_text())
+            )
+        )
 
 
-def test_in_real_time_a_row_leaves_within_a_second_of_the_sweep(start_board, store_url, open_tab):
+def test_in_real_time_a_row_leaves_within_a_second_of_the_sweep(
+    start_dashboard, store_url, open_tab
+):
     # given: a job that nobody will settle, with a lease of two seconds
-    board = start_board(store_url)
-    board["mail"].enqueue({}, id="slow", backoff=[60])
-    page = open_tab(f"{board.url}/queues/mail/processing")
+    dashboard = start_dashboard(store_url)
+    dashboard["mail"].enqueue({}, id="slow", backoff=[60])
+    page = open_tab(f"{dashboard.url}/queues/mail/processing")
     expect(page.locator("[data-connection=live]")).to_be_visible()
-    board["mail"].claim(1, lease=2)
+    dashboard["mail"].claim(1, lease=2)
 
     # when
     row = page.locator('[data-id="slow"]')
     expect(row.get_by_text(re.compile(r"^[12]s$"))).to_be_visible()
-    until(lambda: board["mail"].status("slow").state != "processing")
+    until(lambda: dashboard["mail"].status("slow").state != "processing")
     swept = time.monotonic()
     expect(row).to_have_count(0)
 

@@ -11,14 +11,14 @@ from ackline.service.auth.permissions import Scope
 
 
 @pytest.fixture
-def board(start_board, store_url):
-    board = start_board(store_url, stored_keys=True)
-    board["mail"].enqueue({"to": "ann"}, id="a")
-    return board
+def dashboard(start_dashboard, store_url):
+    dashboard = start_dashboard(store_url, stored_keys=True)
+    dashboard["mail"].enqueue({"to": "ann"}, id="a")
+    return dashboard
 
 
 @pytest.fixture
-def key_for(board):
+def key_for(dashboard):
     """A new API key with these scopes: what to show, and its id."""
 
     def make(*scopes):
@@ -26,7 +26,7 @@ def key_for(board):
         key = ApiKey(
             id=id, hash=hash_of(text), name="ops", tenant="default", scopes=frozenset(scopes)
         )
-        store_key(board.runtime.store, key)
+        store_key(dashboard.runtime.store, key)
         return text, id
 
     return make
@@ -37,8 +37,8 @@ def sign_in(tab, text):
     tab.get_by_role("button", name="Sign in").click()
 
 
-def test_a_key_opens_the_page_and_its_stream(board, open_tab, key_for):
-    tab = open_tab(f"{board.url}/queues/mail")
+def test_a_key_opens_the_page_and_its_stream(dashboard, open_tab, key_for):
+    tab = open_tab(f"{dashboard.url}/queues/mail")
     sign_in(tab, "ack_nonsense")
     expect(tab.get_by_role("alert")).to_contain_text("Sign-in failed")
 
@@ -46,7 +46,7 @@ def test_a_key_opens_the_page_and_its_stream(board, open_tab, key_for):
     sign_in(tab, text)
     expect(tab.locator("[data-id=a]")).to_be_visible()
     expect(tab.locator("[data-connection=live]")).to_be_visible()
-    board["mail"].enqueue(1, id="b")
+    dashboard["mail"].enqueue(1, id="b")
     expect(tab.locator("[data-id=b]")).to_be_visible()
 
     # and it is in no address, and not kept beyond this tab
@@ -55,20 +55,20 @@ def test_a_key_opens_the_page_and_its_stream(board, open_tab, key_for):
     expect(tab.locator("[data-id=b]")).to_be_visible()
 
 
-def test_what_one_does_is_written_down_under_its_name(board, open_tab, key_for):
-    tab = open_tab(f"{board.url}/queues/mail/jobs/a")
+def test_what_one_does_is_written_down_under_its_name(dashboard, open_tab, key_for):
+    tab = open_tab(f"{dashboard.url}/queues/mail/jobs/a")
     sign_in(tab, key_for(*Scope)[0])
     tab.get_by_role("button", name="More actions").click()
     tab.get_by_role("menuitem", name="Cancel").click()
     expect(tab.get_by_text("Cancelled a")).to_be_visible()
 
-    (event,) = [one for one in board["mail"].events() if one.act == "cancel"]
+    (event,) = [one for one in dashboard["mail"].events() if one.act == "cancel"]
     assert event.by == "ops"
 
 
-def test_who_may_only_read_sees_no_buttons_and_is_refused_anyway(board, open_tab, key_for):
+def test_who_may_only_read_sees_no_buttons_and_is_refused_anyway(dashboard, open_tab, key_for):
     text, _ = key_for(Scope.READ)
-    tab = open_tab(f"{board.url}/queues/mail")
+    tab = open_tab(f"{dashboard.url}/queues/mail")
     sign_in(tab, text)
     expect(tab.locator("[data-id=a]")).to_be_visible()
 
@@ -78,7 +78,7 @@ def test_who_may_only_read_sees_no_buttons_and_is_refused_anyway(board, open_tab
     tab.locator("[data-id=a]").get_by_role("link").click()
     expect(tab.get_by_role("heading", name="Payload")).to_be_visible()
     expect(tab.get_by_role("button", name="More actions")).to_have_count(0)
-    answer = board.client.post(
+    answer = dashboard.client.post(
         "/api/v1/queues/mail/jobs/a/cancel", headers={"authorization": f"Bearer {text}"}
     )
     assert answer.status_code == 403

@@ -15,8 +15,8 @@ from ackline.stores.contract import Heartbeat
 from tests.dashboard.browser import ROOT
 from tests.service.views.gold_tables import make_gold
 
-NASTY = "<img src=x onerror=alert(1)>'\"&"
-STRANGE = "team/ünïcode 🚀 100%"
+HTML = "<img src=x onerror=alert(1)>'\"&"
+UNICODE = "team/ünïcode 🚀 100%"
 
 
 class Backwards:
@@ -30,9 +30,9 @@ class Backwards:
 
 
 @pytest.fixture
-def lively(board):
+def busy(dashboard):
     """A bit of everything."""
-    mail = board["mail"]
+    mail = dashboard["mail"]
     for n in range(4):
         mail.enqueue({"to": f"user{n}@example.com"}, id=f"mail-{n}", kind="welcome")
     mail.enqueue({}, id="later", delay=3600)
@@ -42,13 +42,13 @@ def lively(board):
     mail.claim(1, lease=300)
     mail.cancel("mail-3")
     mail.pause()
-    beat = Heartbeat(
+    heartbeat = Heartbeat(
         id="box-1", host="box", pid=7, started_at=0.0, concurrency=4, kinds=None, ttl=60.0
     )
-    board.runtime.store.heartbeat(mail.key, beat, [])
-    board.api.put("/v1/queues/mail/schedules/nightly", {"cron": "0 3 * * *"})
-    board.api.put("/v1/keys/alerts/7", {"value": 1})
-    return board
+    dashboard.runtime.store.heartbeat(mail.key, heartbeat, [])
+    dashboard.api.put("/v1/queues/mail/schedules/nightly", {"cron": "0 3 * * *"})
+    dashboard.api.put("/v1/keys/alerts/7", {"value": 1})
+    return dashboard
 
 
 PAGES = {
@@ -97,16 +97,16 @@ def violations(tab, axe):
     return tab.evaluate(RUN, RULES)
 
 
-LOOKS = [("light", 1280), ("dark", 375)]
+VARIANTS = [("light", 1280), ("dark", 375)]
 
 
-def test_each_page_opens_by_its_address_and_is_accessible(lively, open_tab, axe):
+def test_each_page_opens_by_its_address_and_is_accessible(busy, open_tab, axe):
     tab = open_tab(fresh=True)
     for address, heading in PAGES.items():
-        tab.goto(lively.url + address)
+        tab.goto(busy.url + address)
         expect(tab.get_by_role("heading", level=1)).to_contain_text(heading)
         expect(tab.locator("[data-connection=live]")).to_be_visible()
-        for theme, width in LOOKS:
+        for theme, width in VARIANTS:
             tab.emulate_media(color_scheme=theme)
             tab.set_viewport_size({"width": width, "height": 740})
             expect(tab.locator(f"html[data-theme={theme}]")).to_have_count(1)
@@ -127,15 +127,15 @@ OVERFLOWING = """() => [...document.querySelectorAll("main .grid > *, main .head
 
 
 @pytest.mark.parametrize("width", [768, 900, 1024, 1199])
-def test_no_column_runs_into_the_next_one(lively, open_tab, width):
+def test_no_column_runs_into_the_next_one(busy, open_tab, width):
     for _ in range(3):
-        lively["mail"].enqueue({"to": "someone-with-a-long-name@example.com"}, kind="newsletter")
+        busy["mail"].enqueue({"to": "someone-with-a-long-name@example.com"}, kind="newsletter")
     zone = "America/Argentina/Buenos_Aires"
     schedule = {"cron": "0 3 * * MON-FRI", "timezone": zone, "kind": "newsletter"}
-    lively.api.put("/v1/queues/mail/schedules/nightly-report-of-all-shops", schedule)
+    busy.api.put("/v1/queues/mail/schedules/nightly-report-of-all-shops", schedule)
     tab = open_tab(viewport={"width": width, "height": 740})
     for address in (*PAGES, "/queues/mail/queued"):
-        tab.goto(lively.url + address)
+        tab.goto(busy.url + address)
         expect(tab.get_by_role("heading", level=1)).to_be_visible()
         expect(tab.locator("[data-connection=live]")).to_be_visible()
         if address.startswith(("/queues", "/schedules", "/workers", "/events")):
@@ -143,30 +143,30 @@ def test_no_column_runs_into_the_next_one(lively, open_tab, width):
         assert (address, tab.evaluate(OVERFLOWING)) == (address, [])
 
 
-def test_many_queues_leave_the_head_of_the_sidebar_whole(board, open_tab):
+def test_many_queues_leave_the_head_of_the_sidebar_whole(dashboard, open_tab):
     for number in range(60):
-        board[f"queue-{number}"].enqueue(number)
+        dashboard[f"queue-{number}"].enqueue(number)
 
-    tab = open_tab(board.url)
+    tab = open_tab(dashboard.url)
     head = tab.get_by_role("navigation").locator("div").first
 
     expect(tab.get_by_role("navigation").get_by_text("queue-59")).to_have_count(1)
     assert head.bounding_box()["height"] == 56
 
 
-def test_a_phone_shows_all_of_a_cron_expression(board, open_tab):
+def test_a_phone_shows_all_of_a_cron_expression(dashboard, open_tab):
     body = {"cron": "*/15 8-18 * * mon-fri"}
-    board.api.put("/v1/queues/mail/schedules/digest", body)
+    dashboard.api.put("/v1/queues/mail/schedules/digest", body)
 
-    tab = open_tab(f"{board.url}/schedules", viewport={"width": 375, "height": 740})
+    tab = open_tab(f"{dashboard.url}/schedules", viewport={"width": 375, "height": 740})
     cell = tab.get_by_role("cell", name=body["cron"])
 
     assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
 
 
-def test_an_id_is_cut_in_its_middle_and_copied_whole(board, open_tab):
-    id = board["mail"].enqueue({"n": 1}).id
-    tab = open_tab(f"{board.url}/queues/mail", viewport={"width": 900, "height": 740})
+def test_an_id_is_cut_in_its_middle_and_copied_whole(dashboard, open_tab):
+    id = dashboard["mail"].enqueue({"n": 1}).id
+    tab = open_tab(f"{dashboard.url}/queues/mail", viewport={"width": 900, "height": 740})
     link = tab.get_by_role("link", name=id)
     expect(link).to_be_visible()
     assert link.locator(".truncate").evaluate("node => node.scrollWidth > node.clientWidth")
@@ -178,47 +178,45 @@ def test_an_id_is_cut_in_its_middle_and_copied_whole(board, open_tab):
     assert copied == id
 
 
-def test_axe_would_find_something(board, open_tab, axe):
+def test_axe_would_find_something(dashboard, open_tab, axe):
     """The control."""
-    tab = open_tab(f"{board.url}/")
+    tab = open_tab(f"{dashboard.url}/")
     expect(tab.get_by_role("heading", level=1)).to_be_visible()
     tab.evaluate("document.body.append(document.createElement('button'))")
     assert "button-name" in dict(violations(tab, axe))
 
 
-def test_dialogs_are_accessible(lively, open_tab, axe):
-    tab = open_tab(f"{lively.url}/queues/mail")
+def test_dialogs_are_accessible(busy, open_tab, axe):
+    tab = open_tab(f"{busy.url}/queues/mail")
     tab.get_by_role("button", name="Enqueue").click()
     expect(tab.get_by_role("dialog")).to_be_visible()
     assert violations(tab, axe) == []
 
 
 class TestOverview:
-    def test_figures_and_what_a_job_survives(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/")
+    def test_figures_and_what_a_job_survives(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/")
         row = tab.get_by_role("row", name=re.compile("^mail"))
         expect(row).to_contain_text("Paused")
         expect(row.get_by_role("cell")).to_contain_text(["mail", "1", "1", "1", "0", "1"])
-        expect(
-            tab.get_by_text(lively.api.get("/v1/overview")["store"]["durability"])
-        ).to_be_visible()
+        expect(tab.get_by_text(busy.api.get("/v1/overview")["store"]["durability"])).to_be_visible()
 
-    def test_an_empty_store_says_what_to_do(self, board, open_tab):
-        tab = open_tab(f"{board.url}/")
+    def test_an_empty_store_says_what_to_do(self, dashboard, open_tab):
+        tab = open_tab(f"{dashboard.url}/")
         expect(tab.get_by_text("No queues yet")).to_be_visible()
         expect(tab.get_by_text("ackline enqueue")).to_be_visible()
 
 
 class TestAnalytics:
-    def test_it_says_how_to_come_by_figures(self, board, open_tab):
-        tab = open_tab(f"{board.url}/analytics")
+    def test_it_says_how_to_come_by_figures(self, dashboard, open_tab):
+        tab = open_tab(f"{dashboard.url}/analytics")
         expect(tab.get_by_text("ackline serve --lake lake")).to_be_visible()
 
-    def test_figures_of_a_lake(self, start_board, store_url, open_tab, tmp_path, axe):
+    def test_figures_of_a_lake(self, start_dashboard, store_url, open_tab, tmp_path, axe):
         make_gold(tmp_path / "lake")
-        board = start_board(store_url, lake=str(tmp_path / "lake"))
-        board["images"].enqueue(1)
-        tab = open_tab(f"{board.url}/analytics")
+        dashboard = start_dashboard(store_url, lake=str(tmp_path / "lake"))
+        dashboard["images"].enqueue(1)
+        tab = open_tab(f"{dashboard.url}/analytics")
         expect(tab.get_by_role("row", name=re.compile("images.*96.20 %"))).to_be_visible()
         expect(tab.get_by_role("row", name=re.compile("ConnectionError"))).to_be_visible()
         expect(tab.get_by_role("img", name="Wait time")).to_be_visible()
@@ -233,27 +231,27 @@ class TestAnalytics:
 
 
 class TestJob:
-    def test_its_whole_story(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/queues/mail/jobs/lost")
+    def test_its_whole_story(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/queues/mail/jobs/lost")
         expect(tab.get_by_text("ValueError: no such user 7").first).to_be_visible()
         expect(tab.get_by_text("Attempt 1")).to_be_visible()
-        story = tab.locator("section", has=tab.get_by_role("heading", name="Timeline"))
-        expect(story.get_by_role("listitem")).to_contain_text(["failed", "claimed", "enqueued"])
+        timeline = tab.locator("section", has=tab.get_by_role("heading", name="Timeline"))
+        expect(timeline.get_by_role("listitem")).to_contain_text(["failed", "claimed", "enqueued"])
 
-    def test_a_job_that_is_deleted_while_it_is_shown(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/queues/mail/jobs/lost")
+    def test_a_job_that_is_deleted_while_it_is_shown(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/queues/mail/jobs/lost")
         expect(tab.get_by_text("Attempt 1")).to_be_visible()
         expect(tab.locator("[data-connection=live]")).to_be_visible()
-        lively["mail"].purge(ids=["lost"])
+        busy["mail"].purge(ids=["lost"])
 
         expect(tab.get_by_text("This job no longer exists")).to_be_visible()
         tab.get_by_role("navigation", name="Main").get_by_role("link", name="Workers").click()
         expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")
 
-    def test_a_payload_of_1_mib(self, board, open_tab):
+    def test_a_payload_of_1_mib(self, dashboard, open_tab):
         text = "x" * (1024 * 1024 - len('{"text":""}'))
-        board["mail"].enqueue({"text": text}, id="large")
-        tab = open_tab(f"{board.url}/queues/mail")
+        dashboard["mail"].enqueue({"text": text}, id="large")
+        tab = open_tab(f"{dashboard.url}/queues/mail")
         expect(tab.locator("[data-id=large]")).to_contain_text('{"text":"xxx')
         tab.locator("[data-id=large]").get_by_role("link").click()
 
@@ -262,9 +260,9 @@ class TestJob:
         tab.get_by_role("button", name="Show all 1.0 MB").click()
         expect(shown).to_contain_text("x" * 30_000)
 
-    def test_a_payload_that_is_not_json(self, board, open_tab):
-        board.queues.queue("packed", serde=Backwards()).enqueue("hello", id="bytes")
-        tab = open_tab(f"{board.url}/queues/packed/jobs/bytes")
+    def test_a_payload_that_is_not_json(self, dashboard, open_tab):
+        dashboard.queues.queue("packed", serde=Backwards()).enqueue("hello", id="bytes")
+        tab = open_tab(f"{dashboard.url}/queues/packed/jobs/bytes")
 
         expect(tab.get_by_text("Not JSON: 6 bytes")).to_be_visible()
         tab.get_by_role("button", name="Edit", exact=True).click()
@@ -272,30 +270,30 @@ class TestJob:
 
 
 class TestStrangeNames:
-    def test_markup_is_shown_as_text(self, board, open_tab):
-        queue = board[NASTY]
-        queue.enqueue({NASTY: NASTY}, id=NASTY, kind=NASTY, max_attempts=1)
-        queue.fail(queue.claim(1)[0], ValueError(NASTY))
-        tab = open_tab(f"{board.url}/", fresh=True)
-        asked = []
-        tab.on("dialog", lambda dialog: asked.append(dialog.message))
-        tab.get_by_role("row").get_by_role("link", name=NASTY, exact=True).click()
+    def test_markup_is_shown_as_text(self, dashboard, open_tab):
+        queue = dashboard[HTML]
+        queue.enqueue({HTML: HTML}, id=HTML, kind=HTML, max_attempts=1)
+        queue.fail(queue.claim(1)[0], ValueError(HTML))
+        tab = open_tab(f"{dashboard.url}/", fresh=True)
+        dialogs = []
+        tab.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        tab.get_by_role("row").get_by_role("link", name=HTML, exact=True).click()
         tab.get_by_role("link", name=re.compile("Failed")).click()
-        expect(tab.get_by_role("list", name="Errors")).to_contain_text(NASTY)
+        expect(tab.get_by_role("list", name="Errors")).to_contain_text(HTML)
         tab.get_by_role("button", name="By job").click()
         tab.locator("[data-id]").get_by_role("link").click()
 
-        expect(tab.get_by_role("heading", level=1)).to_contain_text(NASTY)
-        expect(tab.get_by_label("Payload", exact=True)).to_contain_text(json.dumps(NASTY))
-        expect(tab.get_by_text(f"ValueError: {NASTY}").first).to_be_visible()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text(HTML)
+        expect(tab.get_by_label("Payload", exact=True)).to_contain_text(json.dumps(HTML))
+        expect(tab.get_by_text(f"ValueError: {HTML}").first).to_be_visible()
         assert tab.locator("img[src=x]").count() == 0
-        assert asked == []
+        assert dialogs == []
 
-    def test_slashes_and_emoji_in_names(self, board, open_tab):
-        board[STRANGE].enqueue(1, id="a/b?c#d")
-        tab = open_tab(f"{board.url}/")
-        tab.get_by_role("row").get_by_role("link", name=STRANGE, exact=True).click()
-        expect(tab.get_by_role("heading", level=1)).to_contain_text(STRANGE)
+    def test_slashes_and_emoji_in_names(self, dashboard, open_tab):
+        dashboard[UNICODE].enqueue(1, id="a/b?c#d")
+        tab = open_tab(f"{dashboard.url}/")
+        tab.get_by_role("row").get_by_role("link", name=UNICODE, exact=True).click()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text(UNICODE)
         tab.locator("[data-id]").get_by_role("link").click()
         expect(tab.get_by_role("heading", level=1)).to_contain_text("a/b?c#d")
 
@@ -303,24 +301,24 @@ class TestStrangeNames:
         expect(tab.get_by_role("heading", level=1)).to_contain_text("a/b?c#d")
 
 
-def test_a_store_that_goes_away_is_said_and_the_page_goes_on(lively, open_tab, monkeypatch):
-    tab = open_tab(f"{lively.url}/workers")
+def test_a_store_that_goes_away_is_said_and_the_page_goes_on(busy, open_tab, monkeypatch):
+    tab = open_tab(f"{busy.url}/workers")
     expect(tab.locator("[data-worker=box-1]")).to_be_visible()
 
-    def away(*_args, **_kwargs):
+    def fail(*_args, **_kwargs):
         raise StoreUnavailable("the disk is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(lively.runtime.store, "page", away)
-        tab.goto(f"{lively.url}/queues/mail/queued")
+        broken.setattr(busy.runtime.store, "page", fail)
+        tab.goto(f"{busy.url}/queues/mail/queued")
         expect(tab.get_by_role("alert")).to_contain_text("the disk is gone", timeout=15_000)
     tab.get_by_role("button", name="Try again").click()
     expect(tab.locator("[data-id]").first).to_be_visible()
 
 
-class TestComfort:
-    def test_search_finds_by_id_kind_and_payload(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/")
+class TestConvenience:
+    def test_search_finds_by_id_kind_and_payload(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/")
         expect(tab.get_by_role("heading", level=1)).to_be_visible()
         for text, by in [("mail-1", "id"), ("welcome", "kind"), ("user1@example", "payload")]:
             tab.keyboard.press("/")
@@ -333,18 +331,20 @@ class TestComfort:
             tab.get_by_role("heading", level=1).click()
         expect(tab).to_have_url(re.compile(r"/search\?text=user1%40example"))
 
-    def test_a_search_that_shows_part_of_the_hits_says_so_where_it_is_seen(self, board, open_tab):
+    def test_a_search_that_shows_part_of_the_hits_says_so_where_it_is_seen(
+        self, dashboard, open_tab
+    ):
         for queue in ("mail", "sms"):
-            board[queue].enqueue_many(
+            dashboard[queue].enqueue_many(
                 [NewJob(n, id=f"{queue}-{n}", kind="send") for n in range(11)]
             )
 
-        tab = open_tab(f"{board.url}/search?text=send", viewport={"width": 375, "height": 740})
+        tab = open_tab(f"{dashboard.url}/search?text=send", viewport={"width": 375, "height": 740})
 
         expect(tab.get_by_text("at most 10 jobs of a queue")).to_be_in_viewport()
 
-    def test_keyboard(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/queues/mail/queued")
+    def test_keyboard(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/queues/mail/queued")
         expect(tab.locator("[data-id]").first).to_be_visible()
         tab.keyboard.press("j")
         expect(tab.locator("[data-current]")).to_have_count(1)
@@ -359,28 +359,28 @@ class TestComfort:
         tab.keyboard.press("o")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
 
-    def test_filters_are_in_the_address(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/queues/mail/queued")
+    def test_filters_are_in_the_address(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/queues/mail/queued")
         tab.get_by_label("Payload contains").fill("user2")
         expect(tab).to_have_url(re.compile("text=user2"))
         tab.reload()
         expect(tab.get_by_label("Payload contains")).to_have_value("user2")
         expect(tab.locator("[data-id]")).to_have_count(1)
 
-    def test_spanish(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/queues/mail/failed", locale="es-MX")
+    def test_spanish(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/queues/mail/failed", locale="es-MX")
         expect(tab.get_by_role("link", name=re.compile("Fallidos"))).to_be_visible()
         assert tab.evaluate("document.documentElement.lang") == "es"
 
-    def test_theme_is_remembered(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/")
+    def test_theme_is_remembered(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/")
         tab.get_by_role("button", name="Settings").click()
         tab.get_by_role("menuitem", name="Dark").click()
         tab.reload()
         expect(tab.locator("html[data-theme=dark]")).to_have_count(1)
 
-    def test_times_are_local_with_utc_beside(self, lively, open_tab):
-        tab = open_tab(f"{lively.url}/events", timezone_id="Asia/Tokyo")
+    def test_times_are_local_with_utc_beside(self, busy, open_tab):
+        tab = open_tab(f"{busy.url}/events", timezone_id="Asia/Tokyo")
         moment = tab.locator("time").first
         expect(moment).to_have_attribute("title", re.compile(r"Z \(UTC\)$"))
         hour = int(moment.get_attribute("title").split("T")[1][:2])

@@ -29,50 +29,50 @@ def dialog(tab):
 
 
 class TestABrowserOfItsOwnKind:
-    def test_a_language_that_is_none_does_not_blank_the_page(self, board, open_tab):
-        board["mail"].enqueue(1)
+    def test_a_language_that_is_none_does_not_blank_the_page(self, dashboard, open_tab):
+        dashboard["mail"].enqueue(1)
         tab = open_tab(fresh=True)
         # As Chromium says it in a C locale.
         tab.add_init_script(
             "Object.defineProperty(Navigator.prototype, 'language', {get: () => 'en-US@posix'})"
         )
-        tab.goto(f"{board.url}/")
+        tab.goto(f"{dashboard.url}/")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
         expect(tab.get_by_role("img", name=re.compile("^Jobs enqueued"))).to_be_visible()
         expect(tab).to_have_title("Overview · Ackline")
 
-    def test_one_that_stores_nothing(self, board, open_tab):
+    def test_one_that_stores_nothing(self, dashboard, open_tab):
         tab = open_tab(fresh=True)
         tab.add_init_script(
             "for (const name of ['localStorage', 'sessionStorage'])"
             " Object.defineProperty(window, name, {get() { throw new Error('blocked') }})"
         )
-        tab.goto(f"{board.url}/")
+        tab.goto(f"{dashboard.url}/")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
 
-    def test_what_cannot_be_drawn_is_said_and_the_rest_goes_on(self, board, open_tab):
+    def test_what_cannot_be_drawn_is_said_and_the_rest_goes_on(self, dashboard, open_tab):
         tab = open_tab(fresh=True)
         nonsense = '{"workers": 7}'
         tab.route(
             "**/v1/workers", lambda route: route.fulfill(body=nonsense, content_type="text/json")
         )
-        tab.goto(f"{board.url}/workers")
+        tab.goto(f"{dashboard.url}/workers")
         expect(tab.get_by_text("This view cannot be shown")).to_be_visible()
         tab.get_by_role("navigation", name="Main").get_by_role("link", name="Events").click()
         expect(tab.get_by_role("heading", level=1)).to_have_text("Events")
-        assert tab.mistakes
-        tab.mistakes.clear()
+        assert tab.errors
+        tab.errors.clear()
 
 
 class TestTokens:
     @pytest.fixture
-    def board(self, start_board, store_url):
-        board = start_board(store_url, stored_keys=True)
-        board["mail"].enqueue({"to": "ann"}, id="a")
-        return board
+    def dashboard(self, start_dashboard, store_url):
+        dashboard = start_dashboard(store_url, stored_keys=True)
+        dashboard["mail"].enqueue({"to": "ann"}, id="a")
+        return dashboard
 
     @pytest.fixture
-    def sign_in(self, board, open_tab):
+    def sign_in(self, dashboard, open_tab):
         def enter(tab, *scopes, **limits):
             text, id = api_keys.new_key()
             key = ApiKey(
@@ -83,15 +83,15 @@ class TestTokens:
                 scopes=frozenset(scopes),
                 **limits,
             )
-            api_keys.store_key(board.runtime.store, key)
+            api_keys.store_key(dashboard.runtime.store, key)
             tab.get_by_label("API key or token").fill(text)
             tab.get_by_role("button", name="Sign in").click()
             return id
 
         return enter
 
-    def test_one_for_some_queues_can_move_many_jobs(self, board, open_tab, sign_in):
-        tab = open_tab(f"{board.url}/queues/mail")
+    def test_one_for_some_queues_can_move_many_jobs(self, dashboard, open_tab, sign_in):
+        tab = open_tab(f"{dashboard.url}/queues/mail")
         sign_in(tab, *Scope, queues=frozenset({"mail", "other"}))
         tab.get_by_role("checkbox", name="Select a").check()
         tab.get_by_role("button", name="Move").click()
@@ -100,27 +100,27 @@ class TestTokens:
         dialog(tab).get_by_role("button", name="Move: 1 job").click()
 
         expect(tab.get_by_text("Moved 1 job")).to_be_visible()
-        assert board["other"].status("a").state == "queued"
+        assert dashboard["other"].status("a").state == "queued"
 
-    def test_one_that_may_not_read_is_told_so(self, board, open_tab, sign_in):
-        tab = open_tab(f"{board.url}/queues/mail")
+    def test_one_that_may_not_read_is_told_so(self, dashboard, open_tab, sign_in):
+        tab = open_tab(f"{dashboard.url}/queues/mail")
         sign_in(tab, Scope.PRODUCE)
         expect(tab.get_by_text("Your token does not allow reading")).to_be_visible()
         expect(tab.get_by_text("Connection lost")).to_have_count(0)
         tab.get_by_role("button", name="Sign out").click()
         expect(tab.get_by_label("API key or token")).to_be_visible()
 
-    def test_what_was_typed_outlives_the_token(self, board, open_tab, sign_in, monkeypatch):
+    def test_what_was_typed_outlives_the_token(self, dashboard, open_tab, sign_in, monkeypatch):
         # given: an edit that is half done
         monkeypatch.setattr(api_keys, "CACHE_SECONDS", 0.0)
-        tab = open_tab(f"{board.url}/queues/mail/jobs/a")
+        tab = open_tab(f"{dashboard.url}/queues/mail/jobs/a")
         key = sign_in(tab, *Scope)
         tab.get_by_role("button", name="Edit", exact=True).click()
         dialog(tab).get_by_label("Payload (JSON)").fill('{"to": "bob"}')
 
         # when
-        api_keys.revoke_key(board.runtime.store, key)
-        board["mail"].enqueue(1)
+        api_keys.revoke_key(dashboard.runtime.store, key)
+        dashboard["mail"].enqueue(1)
         expect(tab.get_by_text("Your token is no longer valid")).to_be_visible()
 
         # then: who signs in again goes on where they were
@@ -128,7 +128,7 @@ class TestTokens:
         expect(tab.get_by_label("API key or token")).to_have_count(0)
         dialog(tab).get_by_role("button", name="Save").click()
         expect(tab.get_by_text("Edited a")).to_be_visible()
-        assert board["mail"].status("a").payload == {"to": "bob"}
+        assert dashboard["mail"].status("a").payload == {"to": "bob"}
         expect(tab.locator("[data-connection=live]")).to_be_visible()
 
 
@@ -156,9 +156,9 @@ def test_a_frozen_service_is_noticed_before_the_stream_is(tmp_path, open_tab):
         service.terminate()
 
 
-class TestSlips:
-    def test_a_selection_that_is_dragged_out_of_a_field_closes_nothing(self, board, open_tab):
-        tab = open_tab(f"{board.url}/")
+class TestDialogs:
+    def test_a_selection_that_is_dragged_out_of_a_field_closes_nothing(self, dashboard, open_tab):
+        tab = open_tab(f"{dashboard.url}/")
         tab.get_by_role("button", name="Enqueue").click()
         field = dialog(tab).get_by_label("Payload (JSON)")
         field.fill('{"long": "typed"}')
@@ -178,9 +178,9 @@ class TestSlips:
         dialog(tab).get_by_role("button", name="Discard", exact=True).click()
         expect(dialog(tab)).to_have_count(0)
 
-    def test_back_leads_to_the_same_row(self, board, open_tab):
-        board["mail"].enqueue_many([{"n": n} for n in range(150)])
-        tab = open_tab(f"{board.url}/queues/mail")
+    def test_back_leads_to_the_same_row(self, dashboard, open_tab):
+        dashboard["mail"].enqueue_many([{"n": n} for n in range(150)])
+        tab = open_tab(f"{dashboard.url}/queues/mail")
         expect(tab.locator("[data-id]").first).to_be_visible()
         for _ in range(30):
             tab.keyboard.press("j")
@@ -196,20 +196,20 @@ class TestSlips:
         expect(tab.get_by_role("region", name="1 selected")).to_be_visible()
         assert tab.get_by_role("table").evaluate("node => node.scrollTop") == top
 
-    def test_a_queue_that_is_not_there_offers_to_make_it(self, board, open_tab):
-        tab = open_tab(f"{board.url}/queues/nosuch/queued")
+    def test_a_queue_that_is_not_there_offers_to_make_it(self, dashboard, open_tab):
+        tab = open_tab(f"{dashboard.url}/queues/nosuch/queued")
         expect(tab.get_by_text("There is no queue “nosuch”")).to_be_visible()
         expect(tab.get_by_role("button", name="Enqueue")).to_be_visible()
         expect(tab.get_by_role("button", name="Pause")).to_have_count(0)
 
-    def test_many_small_values_do_not_freeze_the_page(self, board, open_tab):
-        board["mail"].enqueue([{"i": i, "v": f"v{i}"} for i in range(40_000)], id="large")
+    def test_many_small_values_do_not_freeze_the_page(self, dashboard, open_tab):
+        dashboard["mail"].enqueue([{"i": i, "v": f"v{i}"} for i in range(40_000)], id="large")
         tab = open_tab(fresh=True)
         tab.add_init_script(
             "window.long = []; new PerformanceObserver(list => window.long.push("
             "...list.getEntries().map(one => one.duration))).observe({type: 'longtask'})"
         )
-        tab.goto(f"{board.url}/queues/mail/jobs/large")
+        tab.goto(f"{dashboard.url}/queues/mail/jobs/large")
         tab.get_by_role("button", name="Show all").click()
         shown = tab.get_by_label("Payload", exact=True)
         expect(shown).to_contain_text('"v": "v0"')
@@ -219,19 +219,21 @@ class TestSlips:
         expect(dialog(tab)).to_contain_text("Too large to edit here")
         assert max(tab.evaluate("window.long"), default=0) < 4000
 
-    def test_the_tab_of_a_link_is_in_view_on_a_phone(self, board, open_tab):
-        board["mail"].enqueue(1)
-        tab = open_tab(f"{board.url}/queues/mail/failed", viewport={"width": 375, "height": 700})
+    def test_the_tab_of_a_link_is_in_view_on_a_phone(self, dashboard, open_tab):
+        dashboard["mail"].enqueue(1)
+        tab = open_tab(
+            f"{dashboard.url}/queues/mail/failed", viewport={"width": 375, "height": 700}
+        )
         current = tab.get_by_role("navigation", name="States").locator("[aria-current=page]")
         expect(current).to_be_in_viewport(ratio=0.9)
-        tab.goto(f"{board.url}/analytics")
+        tab.goto(f"{dashboard.url}/analytics")
         title = tab.get_by_role("heading", level=1)
         assert title.evaluate("node => node.scrollWidth <= node.clientWidth")
 
 
-def test_what_one_reads_of_the_events_stays_where_it_is(board, open_tab):
-    board["mail"].enqueue_many([{"n": n} for n in range(300)])
-    tab = open_tab(f"{board.url}/events")
+def test_what_one_reads_of_the_events_stays_where_it_is(dashboard, open_tab):
+    dashboard["mail"].enqueue_many([{"n": n} for n in range(300)])
+    tab = open_tab(f"{dashboard.url}/events")
     table = tab.get_by_role("table")
     expect(tab.get_by_role("row").nth(1)).to_be_visible()
     expect(tab.locator("[data-connection=live]")).to_be_visible()
@@ -241,17 +243,17 @@ def test_what_one_reads_of_the_events_stays_where_it_is(board, open_tab):
     id = read.get_by_role("link").last.inner_text()
     before = read.bounding_box()["y"]
 
-    board["mail"].enqueue_many(range(5))
+    dashboard["mail"].enqueue_many(range(5))
     expect(tab.get_by_role("link", name="mail 305")).to_be_visible()
 
     after = tab.get_by_role("row").filter(has_text=id).bounding_box()["y"]
     assert abs(after - before) < 2
 
 
-def test_a_first_hour_is_shown_as_figures(start_board, store_url, open_tab, tmp_path):
+def test_a_first_hour_is_shown_as_figures(start_dashboard, store_url, open_tab, tmp_path):
     make_gold(tmp_path / "lake", days=1, hours=1)
-    board = start_board(store_url, lake=str(tmp_path / "lake"))
-    tab = open_tab(f"{board.url}/analytics")
+    dashboard = start_dashboard(store_url, lake=str(tmp_path / "lake"))
+    tab = open_tab(f"{dashboard.url}/analytics")
     expect(tab.get_by_text("from the third hour on").first).to_be_visible()
     expect(tab.get_by_role("img", name="Wait time")).to_have_count(0)
     expect(tab.get_by_text("2,330")).to_be_visible()
@@ -264,9 +266,9 @@ def commands():
 
 def test_what_empty_pages_tell_one_to_type_is_accepted():
     program = app.load()
-    told = [shlex.split(command)[1:] for command in commands()]
-    assert [words[0] for words in told] == ["enqueue", "worker", "pipeline", "serve"]
-    for words in told:
-        parse(program, words)
+    arguments = [shlex.split(command)[1:] for command in commands()]
+    assert [command[0] for command in arguments] == ["enqueue", "worker", "pipeline", "serve"]
+    for command in arguments:
+        parse(program, command)
     # The worker's is one that the first steps end with, where it runs.
-    assert f"$ ackline {' '.join(told[1])}\n" in (ROOT / "docs" / "first-steps.md").read_text()
+    assert f"$ ackline {' '.join(arguments[1])}\n" in (ROOT / "docs" / "first-steps.md").read_text()

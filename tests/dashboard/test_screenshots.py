@@ -34,7 +34,7 @@ PICTURES = {
     "analytics": "/analytics",
 }
 """What is shown, and where."""
-DESK = {"width": 1280, "height": 800}
+DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 375, "height": 740}
 
 LARGEST = 120_000
@@ -51,20 +51,20 @@ TO_WEBP = """async png => {
 
 
 @pytest.fixture
-def shop(start_board, tmp_path):
+def shop(start_dashboard, tmp_path):
     clock = ManualClock(1_794_823_200.0)
     store = SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
     lake = tmp_path / "lake"
     make_gold(lake, read_at=clock.now() + MINUTES * 60 - 8)
     settings = Settings(store="memory://", maintenance=False, drain=0.0, lake=str(lake))
     runtime = Runtime(settings, store, authenticator_for(settings, store))
-    board = start_board("", runtime=runtime)
-    Shop(store, clock).play()
-    return board
+    dashboard = start_dashboard("", runtime=runtime)
+    Shop(store, clock).run()
+    return dashboard
 
 
 @pytest.fixture
-def place(tmp_path):
+def folder(tmp_path):
     return Path(os.environ.get("ACKLINE_SCREENSHOTS", tmp_path))
 
 
@@ -84,7 +84,7 @@ def settle(tab, url):
     tab.wait_for_timeout(800)
 
 
-def look_closer(tab, name):
+def zoom_in(tab, name):
     if name == "failed":
         tab.locator("summary").first.click()
     if name == "job":
@@ -121,32 +121,32 @@ def tour(tmp_path):
         assert demo.wait(30) == 0
 
 
-def test_the_tour(tour, open_tab, place):
+def test_the_tour(tour, open_tab, folder):
     for theme in ("light", "dark"):
-        tab = open_tab("", viewport=DESK, color_scheme=theme, timezone_id="UTC")
+        tab = open_tab("", viewport=DESKTOP, color_scheme=theme, timezone_id="UTC")
         settle(tab, f"{tour}/")
-        take(tab, place / f"dashboard-tour-{theme}.webp")
+        take(tab, folder / f"dashboard-tour-{theme}.webp")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pictures(shop, open_tab, place, theme):
-    tab = open_tab("", viewport=DESK, color_scheme=theme, timezone_id="UTC")
+def test_pictures(shop, open_tab, folder, theme):
+    tab = open_tab("", viewport=DESKTOP, color_scheme=theme, timezone_id="UTC")
     for name, address in PICTURES.items():
         settle(tab, shop.url + address)
-        look_closer(tab, name)
-        take(tab, place / f"dashboard-{name}-{theme}.webp")
+        zoom_in(tab, name)
+        take(tab, folder / f"dashboard-{name}-{theme}.webp")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_report(open_tab, place, theme):
-    tab = open_tab("", viewport=DESK, color_scheme=theme)
+def test_a_report(open_tab, folder, theme):
+    tab = open_tab("", viewport=DESKTOP, color_scheme=theme)
     tab.set_content(render_page(shop_report(), MONDAY + WEEK * HOUR))
-    take(tab, place / f"report-{theme}.webp")
+    take(tab, folder / f"report-{theme}.webp")
 
 
-def test_on_a_phone(shop, open_tab, place):
+def test_on_a_phone(shop, open_tab, folder):
     tab = open_tab("", viewport=PHONE, color_scheme="light", timezone_id="UTC")
     for name in ("overview", "processing"):
         settle(tab, shop.url + PICTURES[name])
-        look_closer(tab, name)
-        take(tab, place / f"dashboard-{name}-phone.webp")
+        zoom_in(tab, name)
+        take(tab, folder / f"dashboard-{name}-phone.webp")

@@ -237,8 +237,8 @@ class Process:
         """The rest of its output."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=timeout)
-        return said
+        _, output = self.process.communicate(timeout=timeout)
+        return output
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from ackline.demo.workload import Workload
 from ackline.stores.contract import Heartbeat
 
 
-def running(place: object) -> list[str]:
+def running(workdir: object) -> list[str]:
     """Processes whose command line or environment names this folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -32,7 +32,7 @@ def running(place: object) -> list[str]:
                 around = file.read()
         except (OSError, UnicodeDecodeError):
             continue
-        if int(pid) != os.getpid() and "ackline" in line and str(place) in line + around:
+        if int(pid) != os.getpid() and "ackline" in line and str(workdir) in line + around:
             found.append(line)
     return found
 
@@ -50,7 +50,7 @@ def wait_for(process, words):
     raise AssertionError(f"{words!r} was never printed")
 
 
-def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
+def test_the_demo_proves_that_nothing_is_lost(start, cli, workdir):
     began = time.monotonic()
     answer = start("demo", "--seconds", "8").end(timeout=40)
     assert time.monotonic() - began < 8 + 12
@@ -66,7 +66,7 @@ def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
     assert enqueued == sum(parts) > 300
     assert "kill -9" in answer.out
     assert "recovered" in answer.out
-    assert running(place) == []
+    assert running(workdir) == []
     commands = re.findall(r"^  ackline (.+)$", answer.out, re.MULTILINE)
     assert len(commands) == 3
     for command in commands:
@@ -78,7 +78,7 @@ def queue_names(url: str) -> set[str]:
     return {queue["queue"] for queue in overview["queues"]}
 
 
-def test_the_dashboard_serves_the_demo_until_ctrl_c(start, place):
+def test_the_dashboard_serves_the_demo_until_ctrl_c(start, workdir):
     # given a tour without an end, and what somebody does meanwhile
     tour = start("demo", "--no-browser")
     url = wait_for(tour, "dashboard").split()[-1]
@@ -87,12 +87,12 @@ def test_the_dashboard_serves_the_demo_until_ctrl_c(start, place):
     until(lambda: queue_names(url) >= {"acme/email", "initech/webhooks"})
     schedules = json.loads(fetch(f"{url}api/v1/queues/globex%2Freports/schedules"))
     assert {one["name"] for one in schedules["schedules"]} == {"usage"}
-    by_hand = urllib.request.Request(
+    request = urllib.request.Request(
         f"{url}api/v1/queues/acme%2Femail/jobs",
         data=b'{"kind": "welcome", "payload": {"to": "me@example.com"}}',
         headers={"content-type": "application/json"},
     )
-    urllib.request.urlopen(by_hand, timeout=10).close()
+    urllib.request.urlopen(request, timeout=10).close()
 
     # when
     answer = tour.end(signal.SIGINT)
@@ -101,11 +101,11 @@ def test_the_dashboard_serves_the_demo_until_ctrl_c(start, place):
     assert answer.code == 0, answer.out + answer.err
     assert "Traceback" not in answer.err
     assert "Every job is accounted for." in answer.out
-    assert running(place) == []
+    assert running(workdir) == []
 
 
 @pytest.mark.ci
-def test_a_folder_runs_one_demo_at_a_time(start, cli, place):
+def test_a_folder_runs_one_demo_at_a_time(start, cli, workdir):
     first = start("demo", "--seconds", "60")
     wait_for(first, "dashboard")
     second = cli("demo", "--seconds", "2")
@@ -116,7 +116,7 @@ def test_a_folder_runs_one_demo_at_a_time(start, cli, place):
     assert "Every job is accounted for." in answer.out
     again = start("demo", "--seconds", "1", "--json").end(timeout=30)
     assert again.document["ok"]
-    assert running(place) == []
+    assert running(workdir) == []
 
 
 @pytest.mark.ci
@@ -134,14 +134,14 @@ def test_a_demo_that_is_too_short_is_a_usage_error(cli):
 
 def test_a_worker_is_killed_once_one_has_leases():
     # given a load, and no worker yet
-    told: list[str] = []
+    lines: list[str] = []
     with ackline.open("memory://") as queues, subprocess.Popen(["sleep", "60"]) as worker:
-        act = Workload(queues, told.append).run_faults(1, 8.0)
+        act = Workload(queues, lines.append).run_faults(1, 8.0)
         moments = [next(act) for _ in range(5)]
         assert moments == sorted(moments)
-        assert not any(line.startswith("kill -9") for line in told)
+        assert not any(line.startswith("kill -9") for line in lines)
         email = queues["acme/email"]
-        beat = Heartbeat(
+        heartbeat = Heartbeat(
             id="late",
             host="here",
             pid=worker.pid,
@@ -150,7 +150,7 @@ def test_a_worker_is_killed_once_one_has_leases():
             kinds=None,
             ttl=60.0,
         )
-        email.store.heartbeat(email.key, beat, [])
+        email.store.heartbeat(email.key, heartbeat, [])
         email.claim(2, worker="late")
 
         # when
@@ -158,14 +158,14 @@ def test_a_worker_is_killed_once_one_has_leases():
 
     # then it is killed
     assert worker.returncode == -signal.SIGKILL
-    kills = [line for line in told if line.startswith("kill -9")]
+    kills = [line for line in lines if line.startswith("kill -9")]
     assert kills == [f"kill -9 {worker.pid}: a worker with 2 leases"]
 
 
 # --- the proof must be able to fail ---
 
 
-class Nothing:
+class EmptyStore:
     """A store that holds what it is told."""
 
     def __init__(self, **counts: int) -> None:
@@ -199,10 +199,10 @@ def event(act: Act, id: str, to: State | None, source: State | None = None, by="
     )
 
 
-def balance(events, accepted, **counts):
-    accounts = JobAudit()
-    accounts.read(events)
-    return accounts.result(Nothing(**counts), {("q", id) for id in accepted})  # type: ignore[arg-type]
+def audit(events, accepted, **counts):
+    job_audit = JobAudit()
+    job_audit.read(events)
+    return job_audit.result(EmptyStore(**counts), {("q", id) for id in accepted})  # type: ignore[arg-type]
 
 
 ENQUEUED = event(Act.ENQUEUE, "a", State.QUEUED)
@@ -223,7 +223,7 @@ FAILED = event(Act.FAIL, "a", State.FAILED)
     ids=["completed", "waiting", "pruned", "deleted by somebody", "replaced", "by hand"],
 )
 def test_audits_that_pass(events, counts):
-    assert balance(events, "a", **counts).ok
+    assert audit(events, "a", **counts).ok
 
 
 @pytest.mark.parametrize(
@@ -238,4 +238,4 @@ def test_audits_that_pass(events, counts):
     ids=["lost", "deleted by nobody", "from nowhere", "completed twice", "the store disagrees"],
 )
 def test_audits_that_fail(events, counts):
-    assert not balance(events, "a", **counts).ok
+    assert not audit(events, "a", **counts).ok

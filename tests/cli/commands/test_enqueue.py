@@ -39,10 +39,10 @@ def test_options_may_stand_before_the_command(cli):
     assert found["queues"][0]["tenant"] == "acme"
 
 
-def test_the_store_may_come_from_the_environment(cli, monkeypatch, place):
+def test_the_store_may_come_from_the_environment(cli, monkeypatch, workdir):
     monkeypatch.setenv("ACKLINE_STORE", "sqlite:///env.db")
     assert "env.db" in cli("enqueue", "q", "1").err
-    assert not (place / "ackline.db").exists()
+    assert not (workdir / "ackline.db").exists()
 
 
 def test_a_duplicate_is_reported(cli):
@@ -83,7 +83,7 @@ def test_a_delayed_job_is_scheduled(cli, when):
         ("hello world", "double quotes inside single ones"),
     ],
 )
-def test_a_payload_that_is_not_json_is_explained(cli, payload, hint, place):
+def test_a_payload_that_is_not_json_is_explained(cli, payload, hint, workdir):
     answer = cli("enqueue", "email", payload)
     assert (answer.code, answer.out) == (2, "")
     assert hint in answer.err
@@ -122,8 +122,8 @@ def test_without_a_payload_it_asks_for_one(cli):
 # --- JSON lines ---
 
 
-def test_lines_become_jobs(cli, queues, place):
-    (place / "jobs.jsonl").write_text('{"n": 1}\n\n"two"\nnull\n')
+def test_lines_become_jobs(cli, queues, workdir):
+    (workdir / "jobs.jsonl").write_text('{"n": 1}\n\n"two"\nnull\n')
     answer = cli("enqueue", "email", "--from", "jobs.jsonl", "--kind", "k", "--json")
     assert answer.document["enqueued"] == 3
     assert {job.kind for job in queues["email"].jobs().jobs} == {"k"}
@@ -213,18 +213,18 @@ def test_many_lines_are_enqueued_in_batches(cli, queues):
     assert queues["email"].counts()[State.QUEUED] == 2500
 
 
-def test_exported_jobs_can_be_enqueued_again(cli, place, queues):
+def test_exported_jobs_can_be_enqueued_again(cli, workdir, queues):
     email = queues["email"]
     email.enqueue({"n": 1.5}, id="a", kind="x", priority=9, backoff=[1, 5], headers={"h": "1"})
     email.enqueue(None, id="later", delay=3600, group="g")
     queues.queue("email", serde="msgpack").enqueue({"raw": b"\x00"}, id="packed")
     email.enqueue(2, id="done")
     email.purge(ids=["done"])
-    (place / "jobs.jsonl").write_text(cli("export", "email").out)
+    (workdir / "jobs.jsonl").write_text(cli("export", "email").out)
 
-    told = cli("enqueue", "copy", "--from", "jobs.jsonl", "--full", "--json").document
+    summary = cli("enqueue", "copy", "--from", "jobs.jsonl", "--full", "--json").document
 
-    assert (told["enqueued"], told["rejected"]) == (3, 0)
+    assert (summary["enqueued"], summary["rejected"]) == (3, 0)
     for id in ("a", "later", "packed"):
         one, other = (queues[name].status(id).record for name in ("email", "copy"))
         for part in ("kind", "payload", "priority", "run_at", "options"):

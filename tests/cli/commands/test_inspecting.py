@@ -80,8 +80,8 @@ def test_list_continues_with_a_cursor(cli, email):
 
 def test_show_has_the_timeline_failures_and_payload(cli, email):
     out = cli("show", "email", "dead").out
-    for words in ("moved to the DLQ", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
-        assert words in out
+    for text in ("moved to the DLQ", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
+        assert text in out
     assert "\x1b" not in out
 
 
@@ -111,11 +111,11 @@ def test_an_unknown_queue_gets_a_hint(cli, email, command):
     assert "Did you mean 'email'?" in answer.err
 
 
-def test_reading_commands_create_no_store(cli, place):
+def test_reading_commands_create_no_store(cli, workdir):
     answer = cli("queues")
     assert answer.code == 3
     assert "no store at" in answer.err
-    assert os.listdir(place) == []
+    assert os.listdir(workdir) == []
 
 
 def test_workers(cli, email):
@@ -186,8 +186,8 @@ def test_doctor_of_a_healthy_store(cli, queues):
     queues["email"].enqueue(1)
     answer = cli("doctor")
     assert answer.code == 0
-    for words in ("sqlite", "durability", "full:", "clock", "no worker"):
-        assert words in answer.out
+    for text in ("sqlite", "durability", "full:", "clock", "no worker"):
+        assert text in answer.out
     assert cli("doctor", "--json").document["ok"] is True
 
 
@@ -200,7 +200,7 @@ def test_doctor_finds_jobs_without_a_worker(cli, email, monkeypatch):
     assert "no worker" in answer.out + answer.err
 
 
-def beat(queue, *kinds):
+def send_heartbeat(queue, *kinds):
     """A worker of these kinds gives a heartbeat; without any, it takes all."""
     queue.store.heartbeat(
         queue.key,
@@ -218,7 +218,7 @@ def beat(queue, *kinds):
 
 
 def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypatch):
-    beat(email, "welcome", "digest")
+    send_heartbeat(email, "welcome", "digest")
     assert "jobs of kind" not in cli("doctor").out
     for _ in range(2):
         email.enqueue(1, kind="welcom")
@@ -233,18 +233,18 @@ def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypa
 
 def test_doctor_checks_only_the_next_jobs_of_a_long_queue(cli, email, monkeypatch):
     monkeypatch.setattr("ackline.cli.commands.doctor.CHECKED_JOBS", 3)
-    beat(email, "digest")
+    send_heartbeat(email, "digest")
     email.enqueue_many(range(5), kind="welcom")
     assert "at least 2 jobs of kind 'welcom'" in cli("doctor").out
 
 
 def test_doctor_knows_that_a_worker_may_take_every_kind(cli, email):
-    beat(email)
+    send_heartbeat(email)
     email.enqueue(1, kind="welcom")
     assert "jobs of kind" not in cli("doctor").out
 
 
-def test_doctor_finds_overdue_leases(cli, place):
+def test_doctor_finds_overdue_leases(cli, workdir):
     class Past(SystemClock):
         def now(self) -> float:
             return super().now() - 3600

@@ -74,8 +74,8 @@ def test_the_timeline_shows_a_delayed_redrive(cli, email):
 
 def test_drop_asks_first_and_refuses_unfinished_jobs(cli, email):
     email.enqueue(1)
-    for asked in ([], ["--yes"]):
-        refused = cli("drop", "email", *asked)
+    for options in ([], ["--yes"]):
+        refused = cli("drop", "email", *options)
         assert refused.code == 1
         assert "--force" in refused.err
     assert "--yes" in cli("drop", "email", "--force").err

@@ -19,21 +19,21 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_a_sqlite_file_is_migrated_once(cli, place):
+def test_a_sqlite_file_is_migrated_once(cli, workdir):
     first, again = cli("migrate"), cli("migrate")
 
     assert first.code == again.code == 0
     assert "0001_start.sql" in first.out
     assert "schema 1: nothing to migrate" in again.out
-    assert (place / "ackline.db").exists()
+    assert (workdir / "ackline.db").exists()
 
 
-def test_a_dry_run_changes_nothing_and_prints_what_can_be_run(cli, place):
+def test_a_dry_run_changes_nothing_and_prints_what_can_be_run(cli, workdir):
     answer = cli("migrate", "--dry-run")
 
-    assert not (place / "ackline.db").exists()
+    assert not (workdir / "ackline.db").exists()
     assert "schema 0 → 1" in answer.err
-    database = sqlite3.connect(place / "by-hand.db", isolation_level=None)
+    database = sqlite3.connect(workdir / "by-hand.db", isolation_level=None)
     database.executescript(answer.out)
     database.close()
     assert "nothing to migrate" in cli("migrate", "--store", "by-hand.db").out
@@ -41,8 +41,8 @@ def test_a_dry_run_changes_nothing_and_prints_what_can_be_run(cli, place):
         assert queues["email"].enqueue(1, id="a") == ackline.Queued("a", ackline.State.QUEUED)
 
 
-def test_a_file_of_another_program_is_rejected(cli, place):
-    (place / "notes.db").write_text("not a database, but a diary of many words" * 50)
+def test_a_file_of_another_program_is_rejected(cli, workdir):
+    (workdir / "notes.db").write_text("not a database, but a diary of many words" * 50)
 
     answer = cli("migrate", "--store", "notes.db")
 

@@ -24,7 +24,7 @@ def email(queues):
     return queue
 
 
-def cut(queue: ackline.Queue[Any, Any], most: int = 0) -> None:
+def trim(queue: ackline.Queue[Any, Any], most: int = 0) -> None:
     """Leave only so many events, whoever needs them."""
     queue.configure(max_journal=most)
     queue.store.prune(queue.key, 100)
@@ -80,12 +80,12 @@ def test_follow_saves_the_cursor_as_it_prints(start, cli, email):
 @pytest.mark.parametrize("queue", [["email"], []])
 def test_a_cursor_before_dropped_events(cli, email, queue):
     first = next(email.events()).cursor
-    cut(email, 2)
+    trim(email, 2)
     answer = cli("events", *queue, "--after", first)
     assert (answer.code, answer.out) == (1, "")
     assert f"cursor {first}" in answer.err
-    go_on = answer.err.rsplit("--after ", 1)[1].strip()
-    found = cli("events", *queue, "--after", go_on, "--json").documents
+    cursor = answer.err.rsplit("--after ", 1)[1].strip()
+    found = cli("events", *queue, "--after", cursor, "--json").documents
     assert [event["id"] for event in found] == ["c", ""]
 
 
@@ -93,11 +93,11 @@ def test_a_reader_behind_dropped_events(cli, email):
     reader = email.reader("audit")
     reader.read(1)
     reader.save()
-    cut(email, 2)
+    trim(email, 2)
     answer = cli("events", "email", "--reader", "audit")
     assert answer.code == 1
-    go_on = answer.err.rsplit("--after ", 1)[1].strip()
-    assert read(cli, "--reader", "audit", "--after", go_on) == ["c", ""]
+    cursor = answer.err.rsplit("--after ", 1)[1].strip()
+    assert read(cli, "--reader", "audit", "--after", cursor) == ["c", ""]
     assert read(cli, "--reader", "audit") == []
 
 
@@ -106,7 +106,7 @@ def test_all_kept_events_are_printed_in_order(cli, queues, email, monkeypatch):
     monkeypatch.setattr("ackline.cli.commands.events.PAGE", 1)
     for id in "xyz":
         queues["busy"].enqueue(1, id=id)
-    cut(queues["busy"], 2)
+    trim(queues["busy"], 2)
     found = cli("events", "--json").documents
     assert [event["id"] for event in found] == ["a", "b", "c", "z", ""]
     assert cli("events", "--json", "--last", "2").documents == found[-2:]
@@ -116,7 +116,7 @@ def test_all_kept_events_are_printed_in_order(cli, queues, email, monkeypatch):
 def test_events_dropped_while_reading_are_noticed(cli, email, monkeypatch, more):
     def show_slowly(event: ackline.Event) -> dict[str, str]:
         if event.id == "a":
-            cut(email, 2)
+            trim(email, 2)
         return {"id": event.id}
 
     monkeypatch.setattr("ackline.cli.commands.events.PAGE", 1)
@@ -150,7 +150,7 @@ def test_readers_are_listed(cli, queues, email):
 
 def test_a_reader_that_lost_events_is_marked(cli, email):
     email.reader("audit").read(1)
-    cut(email, 1)
+    trim(email, 1)
     assert "some lost" in cli("readers").out
     assert cli("readers", "--json").document["readers"][0]["lost"] is True
 
@@ -180,8 +180,8 @@ def test_a_reader_of_all_queues_is_listed_once(cli, queues, email):
 
     found = cli("readers", "--json").document["readers"]
 
-    places = [(one["queue"], one["name"], one["every_queue"], one["behind"]) for one in found]
-    assert places == [("email", "lake", False, 2), (None, "lake", True, 2)]
+    cursors = [(one["queue"], one["name"], one["every_queue"], one["behind"]) for one in found]
+    assert cursors == [("email", "lake", False, 2), (None, "lake", True, 2)]
     assert "all others" in cli("readers").out
 
 
@@ -245,7 +245,7 @@ class Past(SystemClock):
         return super().now() - 2 * DAY
 
 
-def test_doctor_finds_readers_that_are_behind(cli, place):
+def test_doctor_finds_readers_that_are_behind(cli, workdir):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         past["email"].reader("audit").read()
         past["email"].enqueue(1)
@@ -261,11 +261,11 @@ def test_doctor_finds_readers_that_are_behind(cli, place):
 
 def test_doctor_finds_readers_that_lost_events(cli, email):
     email.reader("audit").read(1)
-    cut(email, 1)
+    trim(email, 1)
     assert "reader audit has lost events" in cli("doctor").out
 
 
-def test_doctor_finds_readers_of_all_queues_that_are_behind(cli, place):
+def test_doctor_finds_readers_of_all_queues_that_are_behind(cli, workdir):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         reads_every_queue(past)
         past["email"].enqueue(1)
@@ -275,7 +275,7 @@ def test_doctor_finds_readers_of_all_queues_that_are_behind(cli, place):
     assert late["advice"].endswith(": ackline readers --forget lake")
 
 
-def test_doctor_ignores_readers_of_new_events(cli, place):
+def test_doctor_ignores_readers_of_new_events(cli, workdir):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         past["email"].reader("audit").read()
     with ackline.open("sqlite:///ackline.db") as now:

@@ -13,7 +13,7 @@ from ackline.testing import ManualClock
 
 
 @pytest.fixture
-def stuck(place):
+def stuck(workdir):
     """A queue that recovers nothing by itself, and a job that needs it."""
     clock = ManualClock(time.time() - 1000)
     with ackline.open("sqlite:///ackline.db", clock=clock) as past:
@@ -58,11 +58,11 @@ def test_doctor_counts_recovered_jobs(cli, queues):
 
 
 def test_queues_have_the_recovery_as_json(cli, stuck):
-    [told] = cli("queues", "--json").document["queues"]
+    [shown] = cli("queues", "--json").document["queues"]
 
-    assert told["recovery"]["overdue"] == 1
-    assert told["recovery"]["stuck"] == ["poor-one"]
+    assert shown["recovery"]["overdue"] == 1
+    assert shown["recovery"]["stuck"] == ["poor-one"]
     cli("recover", "email")
-    [told] = cli("queues", "--json").document["queues"]
-    assert told["recovery"]["jobs"] == 1
-    assert told["recovery"]["by_source"]["hand"]["dead_lettered"] == 1
+    [shown] = cli("queues", "--json").document["queues"]
+    assert shown["recovery"]["jobs"] == 1
+    assert shown["recovery"]["by_source"]["hand"]["dead_lettered"] == 1

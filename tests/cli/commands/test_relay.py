@@ -29,8 +29,8 @@ def test_several_queues_and_renamed_ones_as_json(cli, queues):
         *("--queue", "email", "--queue", "push=notify", "--once", "--json"),
     )
 
-    told = {one["queue"]: (one["to"], one["relayed"]) for one in answer.document["relays"]}
-    assert told == {"email": ("email", 1), "push": ("notify", 1)}
+    targets = {one["queue"]: (one["to"], one["relayed"]) for one in answer.document["relays"]}
+    assert targets == {"email": ("email", 1), "push": ("notify", 1)}
     with ackline.open("sqlite:///other.db") as other:
         assert sorted(other) == ["email", "notify"]
 
@@ -64,13 +64,13 @@ def test_once_does_not_wait(cli, queues):
     assert "cannot be reached" in answer.err
 
 
-def test_a_missing_source_is_not_created(cli, place):
+def test_a_missing_source_is_not_created(cli, workdir):
     answer = cli("relay", "--from", "none.db", "--to", "other.db", "--queue", "email", "--once")
 
     assert answer.code == 3
     assert "no store at" in answer.err
     assert "or select another with --from." in answer.err
-    assert not (place / "none.db").exists()
+    assert not (workdir / "none.db").exists()
 
 
 def test_an_empty_queue_name_is_a_usage_error(cli, queues):

@@ -51,12 +51,12 @@ async def block(job):
 
 
 @pytest.fixture(autouse=True)
-def module(place):
-    (place / "work.py").write_text(MODULE)
-    (place / "broken.py").write_text("x = 1 / 0\n")
+def module(workdir):
+    (workdir / "work.py").write_text(MODULE)
+    (workdir / "broken.py").write_text("x = 1 / 0\n")
 
 
-def first_begun(queue) -> Event:
+def wait_for_start(queue) -> Event:
     """The handler's first sign, waited for; a job that has not begun would be given back."""
     found: Event = next(e for e in queue.events(follow_for=10) if e.act is Act.PROGRESS)
     return found
@@ -67,7 +67,7 @@ def test_sigterm_drains(start, queues):
     process.wait_for("worker", "started on email")
     queue = queues["email"]
     queue.enqueue(0.4, id="running")
-    first_begun(queue)
+    wait_for_start(queue)
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     assert queue.status("running").state is State.COMPLETED
@@ -93,7 +93,7 @@ def test_jobs_that_exceed_the_grace_period_are_released(start, queues):
     assert started["level"] == "info"
     queue = queues["email"]
     queue.enqueue(60, id="long")
-    first_begun(queue)
+    wait_for_start(queue)
     assert process.end(signal.SIGINT).code == 0
     job = queue.status("long")
     assert (job.state, job.attempts) == (State.QUEUED, 0)
@@ -104,7 +104,7 @@ def test_a_blocking_call_of_an_async_handler_does_not_outlive_the_worker(start, 
     process.wait_for("started on blocking")
     queue = queues["blocking"]
     queue.enqueue(1, id="a")
-    first_begun(queue)
+    wait_for_start(queue)
     assert process.end(signal.SIGTERM).code == 0
     assert queue.status("a").state is State.QUEUED
 
@@ -115,7 +115,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     process.wait_for("started on email")
     queue = queues["email"]
     queue.enqueue(0.5, id="a", backoff=[0])
-    event = first_begun(queue)
+    event = wait_for_start(queue)
     [victim] = [w.heartbeat.pid for w in queue.workers() if w.heartbeat.id == event.worker]
     os.kill(victim, signal.SIGKILL)
     assert queue.result("a", timeout=10) != victim
@@ -135,13 +135,13 @@ def test_a_second_signal_ends_a_process_that_hangs(start, queues):
     process.wait_for("started on hanging")
     queue = queues["hanging"]
     queue.enqueue(1, id="a", max_attempts=1)
-    hung = first_begun(queue).worker
+    dead = wait_for_start(queue).worker
     process.process.send_signal(signal.SIGTERM)
     process.wait_for("stopped")  # the other one
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     assert "did not stop in time: killing it" in answer.err
-    assert f"took back 1 running and 0 unstarted jobs of worker {hung}" in answer.err
+    assert f"took back 1 running and 0 unstarted jobs of worker {dead}" in answer.err
     assert queue.status("a").state is State.FAILED
 
 
@@ -154,7 +154,7 @@ def test_the_children_end_with_their_supervisor(start, queues):
 
 
 @pytest.mark.parametrize(
-    ("target", "words"),
+    ("target", "message"),
     [
         ("work", "MODULE:QUEUE"),
         ("nope:queue", "no module 'nope'"),
@@ -166,10 +166,10 @@ def test_the_children_end_with_their_supervisor(start, queues):
         ("broken:queue", "broken.py line 1"),
     ],
 )
-def test_a_target_that_is_not_a_queue_is_explained(cli, target, words):
+def test_a_target_that_is_not_a_queue_is_explained(cli, target, message):
     answer = cli("worker", target)
     assert answer.code == 2
-    assert words in answer.err
+    assert message in answer.err
     assert "Traceback" not in answer.err
 
 
@@ -236,19 +236,19 @@ def test_a_child_that_waits_for_its_server_ends_with_its_supervisor(start):
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("postgresql://nobody@{address}/postgres", "does not allow this user to connect"),
         ("postgresql://postgres@{address}/nowhere", "no such database"),
     ],
 )
-def test_a_permanent_error_stops_the_worker_immediately(start, url, words):
+def test_a_permanent_error_stops_the_worker_immediately(start, url, message):
     with KillablePostgres() as server:
         address = f"127.0.0.1:{server.port}"
         answer = start("worker", "work:queue", "--store", url.format(address=address)).end()
 
     assert answer.code == 3
-    assert words in answer.err
+    assert message in answer.err
     assert "retrying" not in answer.err
 
 
@@ -262,7 +262,7 @@ def test_a_wrong_password_stops_the_worker_immediately(start):
     assert "retrying" not in answer.err
 
 
-def test_the_store_option_is_passed_to_the_module(start, place):
+def test_the_store_option_is_passed_to_the_module(start, workdir):
     process = start("worker", "work:queue", "--store", "other.db")
     assert "other.db" in process.wait_for("handlers for default")
     process.wait_for("started on email")

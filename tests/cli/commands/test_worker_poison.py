@@ -20,8 +20,8 @@ def work(job):
 """
 
 
-def test_unstarted_jobs_of_a_killed_worker_lose_no_attempt(start, queues, place):
-    (place / "work.py").write_text(MODULE)
+def test_unstarted_jobs_of_a_killed_worker_lose_no_attempt(start, queues, workdir):
+    (workdir / "work.py").write_text(MODULE)
     queue = queues["work"]
     good = [NewJob("good", id=f"good-{n}") for n in range(1000)]
     # The first of a batch, so that others wait behind it, and one among those that have run.
@@ -35,8 +35,8 @@ def test_unstarted_jobs_of_a_killed_worker_lose_no_attempt(start, queues, place)
             break
 
     failed = {job.id for job in queue.jobs(states=[State.FAILED], limit=1002).jobs}
-    given_back = [event.id for event in queue.events() if event.act is Act.RELEASE]
+    released = [event.id for event in queue.events() if event.act is Act.RELEASE]
     assert {"first", "later"} <= failed
-    assert failed <= {*(place / "ran").read_text().split()}
-    assert given_back
-    assert not failed & {*given_back}
+    assert failed <= {*(workdir / "ran").read_text().split()}
+    assert released
+    assert not failed & {*released}

@@ -30,7 +30,7 @@ def _without_spark(monkeypatch, queues):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["redrive", "--where", "true", "--set", "foo=1"], "payload and priority can be set"),
         (["load", "rows.json", "--set", "foo=1"], "a job has no 'foo'"),
@@ -55,17 +55,17 @@ def _without_spark(monkeypatch, queues):
     ],
 )
 def test_invalid_arguments_are_rejected_before_spark_starts(
-    cli, place, monkeypatch, arguments, says
+    cli, workdir, monkeypatch, arguments, message
 ):
     for name in ("rows.json", "rows.txt", "_rows.json"):
-        (place / name).write_text("1")
-    (place / "handlers_in_memory.py").write_text(HANDLERS)
-    monkeypatch.syspath_prepend(place)
+        (workdir / name).write_text("1")
+    (workdir / "handlers_in_memory.py").write_text(HANDLERS)
+    monkeypatch.syspath_prepend(workdir)
 
     answer = cli("pipeline", *arguments)
 
     assert answer.code == 2
-    assert says in answer.err
+    assert message in answer.err
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such place")
@@ -79,13 +79,13 @@ def test_an_unwritable_file_system_is_found_by_trying(cli, arguments):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 @pytest.mark.parametrize("path", ["closed", "closed/x"])
-def test_a_folder_without_write_permission_is_rejected(cli, place, path):
-    (place / "closed").mkdir(mode=0o500)
+def test_a_folder_without_write_permission_is_rejected(cli, workdir, path):
+    (workdir / "closed").mkdir(mode=0o500)
 
     answer = cli("pipeline", "export", "jobs", path)
 
     assert answer.code == 2
-    assert f"{path}: {place}/closed: Permission denied" in answer.err
+    assert f"{path}: {workdir}/closed: Permission denied" in answer.err
 
 
 def test_skip_dropped_warns_of_an_unknown_queue(cli, queues, monkeypatch):
@@ -97,7 +97,7 @@ def test_skip_dropped_warns_of_an_unknown_queue(cli, queues, monkeypatch):
     queues["old"].drop(force=True)
     skip = [f"--skip-dropped={name}" for name in ("nosuch", "email", "old", "*")]
 
-    told = cli("pipeline", "run", "--lake", "x", *skip).err
+    output = cli("pipeline", "run", "--lake", "x", *skip).err
 
-    assert "--skip-dropped nosuch" in told
-    assert told.count("--skip-dropped") == 1
+    assert "--skip-dropped nosuch" in output
+    assert output.count("--skip-dropped") == 1

@@ -27,14 +27,14 @@ def spark_with(stages: dict[int, tuple[int, int] | None]) -> Any:
         known = stages[stage]
         return known and SimpleNamespace(numCompletedTasks=known[0], numTasks=known[1])
 
-    looked = threading.Event()
+    polled = threading.Event()
     tracker = SimpleNamespace(getActiveStageIds=lambda: list(stages), getStageInfo=info_of)
 
-    def look():
-        looked.set()
+    def poll():
+        polled.set()
         return tracker
 
-    return SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=look), looked=looked)
+    return SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=poll), polled=polled)
 
 
 def session_on(*, terminal: bool, json: bool = False) -> Session:
@@ -57,10 +57,10 @@ def test_a_terminal_shows_the_progress():
     session, spark = session_on(terminal=True), spark_with({1: (1, 4)})
 
     def act():
-        assert spark.looked.wait(30)
-        spark.looked.clear()
+        assert spark.polled.wait(30)
+        spark.polled.clear()
         # By the second look, the first has moved the bar.
-        assert spark.looked.wait(30)
+        assert spark.polled.wait(30)
         return "done"
 
     assert with_progress(session, spark, "enqueueing", act) == "done"

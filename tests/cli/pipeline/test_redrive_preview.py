@@ -33,9 +33,9 @@ def test_a_preview_fails_if_the_redrive_would_fail(capsys):
     with pytest.raises(CommandError, match="1 job"):
         print_preview(Session(CommonOptions()), preview(REFUSED), None)
 
-    said = capsys.readouterr()
-    assert "1 rejected" in said.out
-    assert "queue email, job order-1: priority" in said.err
+    output = capsys.readouterr()
+    assert "1 rejected" in output.out
+    assert "queue email, job order-1: priority" in output.err
     print_preview(Session(CommonOptions()), preview(REFUSED), "folder")
     print_preview(Session(CommonOptions()), preview(), None)
 
@@ -44,9 +44,9 @@ def test_json_has_examples_and_reasons(capsys):
     with pytest.raises(CommandError):
         print_preview(Session(CommonOptions(json=True)), preview(REFUSED), None)
 
-    told = json.loads(capsys.readouterr().out)
-    assert told["examples"] == [JOB]
-    assert told["rejected"][0]["reason"] == REFUSED.reason
+    document = json.loads(capsys.readouterr().out)
+    assert document["examples"] == [JOB]
+    assert document["rejected"][0]["reason"] == REFUSED.reason
 
 
 def test_the_redrive_and_its_preview_name_a_rejected_job_alike(capsys):
@@ -57,6 +57,6 @@ def test_the_redrive_and_its_preview_name_a_rejected_job_alike(capsys):
 
 
 def test_a_truncated_row_is_shown_as_it_is():
-    cut = RejectedRow('{"queue": "email", "id": "ord…', "InvalidOption", "no")
+    truncated = RejectedRow('{"queue": "email", "id": "ord…', "InvalidOption", "no")
 
-    assert job_text(cut) == cut.row
+    assert job_text(truncated) == truncated.row

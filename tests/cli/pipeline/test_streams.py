@@ -15,8 +15,8 @@ from ackline.spark.options import ClaimsOptions
 def claims(queues):
     """A stream that has claimed one of two jobs."""
     queues["email"].enqueue_many([1, 2])
-    asked = ClaimsOptions(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
-    claims = ClaimCoordinator(Queues(queues.store), asked)
+    options = ClaimsOptions(store="", table="jobs", queue="email", stream_id="lake", wait=0.0)
+    claims = ClaimCoordinator(Queues(queues.store), options)
     claims.begin(lambda _state: None)
     claims.claim_next_batch(0, 1)
     yield claims
@@ -41,14 +41,14 @@ def test_a_forgotten_stream_releases_its_jobs_and_stops(cli, claims, queues):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["email", "--forget", "pond"], "has no stream 'pond'"),
         (["--forget", "lake"], "name the queue"),
     ],
 )
-def test_forgetting_an_unknown_stream_fails(cli, claims, arguments, says):
+def test_forgetting_an_unknown_stream_fails(cli, claims, arguments, message):
     answer = cli("pipeline", "streams", *arguments)
 
     assert answer.code != 0
-    assert says in answer.err
+    assert message in answer.err

@@ -37,9 +37,11 @@ class Signer:
         return {**described, "kid": self.kid, "use": "sig", "alg": "RS256"}
 
     def sign(self, *without: str, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        said = {name: value for name, value in claims_of(**claims).items() if name not in without}
+        payload = {
+            name: value for name, value in claims_of(**claims).items() if name not in without
+        }
         headers = {"kid": self.kid, **(header or {})}
-        return jwt.encode(said, self.private, "RS256", headers=headers)
+        return jwt.encode(payload, self.private, "RS256", headers=headers)
 
 
 def claims_of(**claims: Any) -> dict[str, Any]:

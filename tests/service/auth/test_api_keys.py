@@ -34,8 +34,8 @@ from ackline.stores.registry import store_from_url
 
 def made(**limits):
     text, id = new_key()
-    said = {"name": "billing", "tenant": "acme", "scopes": frozenset(Scope), **limits}
-    return text, ApiKey(id=id, hash=hash_of(text), **said)
+    output = {"name": "billing", "tenant": "acme", "scopes": frozenset(Scope), **limits}
+    return text, ApiKey(id=id, hash=hash_of(text), **output)
 
 
 @pytest.fixture
@@ -502,9 +502,9 @@ def test_secrets_are_in_no_log_and_no_answer(runtime, client, monkeypatch):
     monkeypatch.setattr(root, "level", logging.DEBUG)
     root.addHandler(handler)
     try:
-        said = client.post("/api/v1/tickets", headers=bearer(text)).json()["ticket"]
+        ticket = client.post("/api/v1/tickets", headers=bearer(text)).json()["ticket"]
         answers = [client.get("/api/queue/stats", headers=bearer(text + "x"))]
-        answers.append(client.get(f"/api/queue/stats?ticket={said}"))
+        answers.append(client.get(f"/api/queue/stats?ticket={ticket}"))
         monkeypatch.setattr(runtime.store, "describe", _broken)
         answers.append(client.get("/api/v1/queues", headers=bearer(text)))
     finally:
@@ -513,10 +513,10 @@ def test_secrets_are_in_no_log_and_no_answer(runtime, client, monkeypatch):
     assert [answer.status_code for answer in answers] == [401, 401, 500]
     assert "a bug" in log.getvalue()  # the control: the error was logged
     secret = text.removeprefix(PREFIX).partition("_")[2]
-    for words in (log.getvalue(), *(answer.text for answer in answers)):
-        assert secret not in words
-        assert said not in words
-        assert key.hash not in words
+    for written in (log.getvalue(), *(answer.text for answer in answers)):
+        assert secret not in written
+        assert ticket not in written
+        assert key.hash not in written
 
 
 def _broken(*_arguments):
@@ -524,8 +524,8 @@ def _broken(*_arguments):
 
 
 def test_several_processes_know_the_same_keys_and_tickets(serve, tmp_path, capsys):
-    words = ["token", "create", "page", "--tenant", "acme", "--scope", "read"]
-    assert run([*words, "--store", f"sqlite:///{tmp_path}/ackline.db"]) == 0
+    arguments = ["token", "create", "page", "--tenant", "acme", "--scope", "read"]
+    assert run([*arguments, "--store", f"sqlite:///{tmp_path}/ackline.db"]) == 0
     headers = bearer(capsys.readouterr().out.strip())
     url = serve("--stored-keys", "--processes", "2").url
 
@@ -545,11 +545,11 @@ class TestCommand:
         return f"sqlite:///{tmp_path}/jobs.db"
 
     def test_creates_a_key_for_the_service(self, store, capsys):
-        words = ["billing", "--tenant", "acme", "--scope", "produce", "--queue", "email"]
-        assert run(["token", "create", *words, "--expires", "1d", "--store", store]) == 0
-        said = capsys.readouterr()
-        text = said.out.strip()
-        assert "--stored-keys" in said.err
+        arguments = ["billing", "--tenant", "acme", "--scope", "produce", "--queue", "email"]
+        assert run(["token", "create", *arguments, "--expires", "1d", "--store", store]) == 0
+        output = capsys.readouterr()
+        text = output.out.strip()
+        assert "--stored-keys" in output.err
 
         settings = Settings(store=store, stored_keys=True, maintenance=False, drain=0.0)
         with client_for(settings) as client:
@@ -571,29 +571,29 @@ class TestCommand:
         assert run(["token", "list", "--store", store]) == 0
 
     def test_prints_the_settings_for_a_file(self, store, tmp_path, capsys):
-        words = ["token", "create", "billing", "--tenant", "acme", "--scope", "read"]
-        run([*words, "--operator", "--expires", "1h", "--for-file"])
-        said = capsys.readouterr()
+        arguments = ["token", "create", "billing", "--tenant", "acme", "--scope", "read"]
+        run([*arguments, "--operator", "--expires", "1h", "--for-file"])
+        output = capsys.readouterr()
         file = tmp_path / "service.toml"
-        file.write_text(said.err[said.err.index("[[api_keys]]") :])
+        file.write_text(output.err[output.err.index("[[api_keys]]") :])
 
         (key,) = load(file, {}).api_keys
-        assert key.matches(said.out.strip())
+        assert key.matches(output.out.strip())
         assert (key.tenant, key.operator) == ("acme", True)
         assert key.expires is not None
 
     def test_creates_tokens_and_prints_the_issuer_settings(self, tmp_path, capsys):
-        words = ["token", "test", "--tenant", "acme", "--scope", "read", "--kind", "welcome"]
-        assert run([*words, "--directory", str(tmp_path / "issuer")]) == 0
-        said = capsys.readouterr()
+        arguments = ["token", "test", "--tenant", "acme", "--scope", "read", "--kind", "welcome"]
+        assert run([*arguments, "--directory", str(tmp_path / "issuer")]) == 0
+        output = capsys.readouterr()
         file = tmp_path / "service.toml"
-        table = said.err[said.err.index("[[issuers]]") :]
+        table = output.err[output.err.index("[[issuers]]") :]
         file.write_text(f'store = "memory://"\n{table}')
 
         assert (tmp_path / "issuer" / "private.pem").stat().st_mode & 0o077 == 0
         assert '"d"' not in (tmp_path / "issuer" / "jwks.json").read_text()
         with client_for(load(file, {})) as client:
-            answer = client.get("/api/queue/stats", headers=bearer(said.out.strip()))
+            answer = client.get("/api/queue/stats", headers=bearer(output.out.strip()))
             assert answer.status_code == 200
 
     def test_refuses_an_unknown_scope(self, store):
@@ -601,9 +601,9 @@ class TestCommand:
 
     def test_the_refusal_to_start_says_what_to_do(self, store, capsys):
         assert run(["serve", "--host", "0.0.0.0", "--store", store]) == 2
-        said = capsys.readouterr().err
-        assert "ackline token create" in said
-        assert "--stored-keys" in said
+        output = capsys.readouterr().err
+        assert "ackline token create" in output
+        assert "--stored-keys" in output
 
 
 def test_schedules_of_all_queues_are_those_that_one_may_see(api_for):

@@ -178,8 +178,8 @@ class TestAlgorithms:
         ],
     )
     def test_invalid_settings(self, tmp_path, settings, message):
-        said = {"issuer": NAME, "audience": AUDIENCE, "algorithm": "RS256", **settings}
-        lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
+        options = {"issuer": NAME, "audience": AUDIENCE, "algorithm": "RS256", **settings}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
         config = tmp_path / "service.toml"
         config.write_text("\n".join(["[[issuers]]", *lines]))
 

@@ -332,8 +332,8 @@ def test_without_read_permission_jobs_have_no_contents(settings, signer, scope):
             service.populate() if not service.data_of_acme()[1] else None
             # A claim brings payloads, and so do the keys that undelivered jobs have left.
             if not {A.CLAIM, A.READ_KEYS} & set(permissions_of(call)):
-                said = text_of(call, service.call(call, alone)).replace("boom of acme", "")
-                assert "of acme" not in said, call
+                text = text_of(call, service.call(call, alone)).replace("boom of acme", "")
+                assert "of acme" not in text, call
 
 
 OTHER = {"payload": 1, "kind": "other"}

@@ -58,7 +58,7 @@ class TestPoll:
     def test_control_without_a_cache_the_second_queue_starves(self, api, monkeypatch):
         of = FairShareCache.of
         monkeypatch.setattr(
-            FairShareCache, "of", lambda _shares, *said: of(FairShareCache(), *said)
+            FairShareCache, "of", lambda _shares, *args: of(FairShareCache(), *args)
         )
         fill(api, "noisy", 40)
         fill(api, "quiet", 10)
@@ -105,8 +105,8 @@ class TestPoll:
 
 
 class TestClaims:
-    def claim(self, api, limit, **said):
-        found = api.post("/v1/claims", {"queues": ["noisy", "quiet"], "limit": limit, **said})
+    def claim(self, api, limit, **fields):
+        found = api.post("/v1/claims", {"queues": ["noisy", "quiet"], "limit": limit, **fields})
         return Counter(job["queue"] for job in found["jobs"])
 
     def test_one_batch_is_shared(self, api):

@@ -51,10 +51,10 @@ def connect(live) -> socket.socket:
 
 
 def read_to_end(link: socket.socket) -> bytes:
-    said = b""
+    response = b""
     while piece := link.recv(65536):
-        said += piece
-    return said
+        response += piece
+    return response
 
 
 @pytest.mark.parametrize("half", HALVES)
@@ -62,13 +62,13 @@ def test_an_incomplete_request_is_timed_out(live, caplog, half):
     began = time.monotonic()
     with connect(live) as link:
         link.sendall(HALVES[half])
-        said = read_to_end(link)
+        response = read_to_end(link)
 
     assert SOON * 0.9 <= time.monotonic() - began < 5
     if half in ("nothing", "unread body"):
-        assert b"408" not in said
+        assert b"408" not in response
     else:
-        head, _, body = said.rpartition(b"\r\n\r\n")
+        head, _, body = response.rpartition(b"\r\n\r\n")
         assert b"HTTP/1.1 408 Request Timeout" in head
         assert json.loads(body)["type"] == "urn:ackline:problem:request-timeout"
     assert live.api.get("/queue/stats")["total"] == 0
@@ -148,10 +148,10 @@ class TestBetweenRequests:
         with connect(live) as link:
             for _ in range(2):
                 link.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
-                said = b""
-                while not said.endswith(b'alive"}'):
-                    said += link.recv(1000)
-                assert said.startswith(b"HTTP/1.1 200")
+                response = b""
+                while not response.endswith(b'alive"}'):
+                    response += link.recv(1000)
+                assert response.startswith(b"HTTP/1.1 200")
             began = time.monotonic()
             assert link.recv(1000) == b""
             assert 0.2 < time.monotonic() - began < 5
@@ -184,10 +184,10 @@ class TestManyIncompleteRequests:
         return msgspec.structs.replace(settings, receive_timeout=RECEIVE_TIMEOUT)
 
     def test_hundreds_do_not_delay_others(self, live):
-        took, said = asyncio.run(self._time_others(live))
+        took, responses = asyncio.run(self._time_others(live))
 
-        assert len(said) == HALF_OPEN
-        assert all(b" 408 " in answer for answer in said)
+        assert len(responses) == HALF_OPEN
+        assert all(b" 408 " in answer for answer in responses)
         assert statistics.median(took) < 0.25
         assert max(took) < RECEIVE_TIMEOUT  # nobody waits until a half is given up
 
@@ -197,9 +197,9 @@ class TestManyIncompleteRequests:
         async def half(n: int) -> bytes:
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write((HALF_HEAD, HALF_BODY, HALF_CHUNK)[n % 3])
-            said = await reader.read()
+            response = await reader.read()
             writer.close()
-            return said
+            return response
 
         halves = [asyncio.create_task(half(n)) for n in range(HALF_OPEN)]
         await asyncio.sleep(0.2)

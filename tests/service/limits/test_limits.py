@@ -286,8 +286,8 @@ class TestSettlingOverTheRate:
         for _ in range(3):
             call("POST", "/v1/queues/q/extend", json={"leases": [leased]})
         outcome = {**leased, "outcome": "complete"}
-        told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
-        assert told["results"][0]["ok"]
+        result = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
+        assert result["results"][0]["ok"]
 
     def test_settling_counts_towards_the_rate(self, call):
         for _ in range(4):
@@ -362,10 +362,10 @@ class TestJobs:
 
     def test_an_import_stops_where_it_is_refused(self, call):
         lines = b"\n".join(b'{"payload": %d}' % n for n in range(1005))
-        told = call("POST", "/v1/queues/q/import", content=lines).json()
+        result = call("POST", "/v1/queues/q/import", content=lines).json()
 
-        assert (told["enqueued"], told["stopped_at"]) == (1000, 1001)
-        assert told["problem"]["type"].endswith("too-many-jobs")
+        assert (result["enqueued"], result["stopped_at"]) == (1000, 1001)
+        assert result["problem"]["type"].endswith("too-many-jobs")
         assert call("GET", "/queue/stats?queue=q").json()["total"] == 1000
 
     def test_the_store_over_http(self, live, tenants):
@@ -710,8 +710,8 @@ def test_a_full_disk_is_reported_and_a_purge_frees_it(tmp_path, monkeypatch):
 
         assert api.post("/queue/enqueue", {"value": 1}, 507)["type"].endswith("store-full")
         assert api.put("/keys/mine", {"value": 1}, 507)["type"].endswith("store-full")
-        told = client.get("/readyz")
-        assert (told.status_code, told.json()["checks"]["space"]["ok"]) == (200, False)
+        result = client.get("/readyz")
+        assert (result.status_code, result.json()["checks"]["space"]["ok"]) == (200, False)
         message = api.get("/queue/poll")["message"]
         api.post("/queue/ack", {"id": message["id"]})
         api.post("/v1/queues/default/purge")

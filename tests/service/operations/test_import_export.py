@@ -77,8 +77,8 @@ def fill(api):
     api.post(f"{QUEUE}/jobs/batch", {"jobs": jobs})
 
 
-def counts(**said: int) -> dict[str, int]:
-    return {"lines": 0, "enqueued": 0, "duplicates": 0, "completed": 0, **said}
+def counts(**changed: int) -> dict[str, int]:
+    return {"lines": 0, "enqueued": 0, "duplicates": 0, "completed": 0, **changed}
 
 
 def copy(api, query=""):

@@ -75,8 +75,8 @@ def test_other_text_stays(text):
 def test_control_characters_are_escaped(text):
     assert escape_control_characters(text).isprintable()
     assert escape_control_characters(text) != text
-    said = TextLines().format(record("from %s", text))
-    assert said.isprintable()
+    output = TextLines().format(record("from %s", text))
+    assert output.isprintable()
     line = JsonLines().format(record("from %s", text))
     assert line.isprintable()
     assert json.loads(line)["message"] == f"from {text}"
@@ -122,11 +122,11 @@ def test_logs_of_a_service_contain_no_secrets(serve, receiver, tmp_path, capsys,
         client.post("/v1/queues/email/jobs/a%0Ab/cancel")
         receiver.wait_for(2)
 
-    said = process.end()
+    output = process.end()
 
-    assert "stop" in said
-    assert not [secret for secret in secrets if secret in said]
-    for line in said.splitlines():
+    assert "stop" in output
+    assert not [secret for secret in secrets if secret in output]
+    for line in output.splitlines():
         assert line.isprintable()
         assert form == "text" or isinstance(json.loads(line), dict)
 

@@ -134,11 +134,11 @@ def test_a_shutdown_releases_the_jobs_of_streams(serve, tmp_path):
     ):
         events = source.iter_sse()
         next(events)
-        said = process.end(signal.SIGTERM)
+        output = process.end(signal.SIGTERM)
         assert list(events) == []
 
     assert process.process.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     with ackline.open(f"sqlite:///{tmp_path}/ackline.db") as queues:
         counts = queues["default"].counts()
     assert (counts[State.QUEUED], counts[State.PROCESSING]) == (1, 0)
@@ -161,8 +161,8 @@ def test_several_processes_serve_one_store(serve):
                     if len(seen) == 30:
                         break
     assert len(set(seen)) == 30
-    said = process.end(signal.SIGTERM)
-    assert process.process.returncode == 0, said
+    output = process.end(signal.SIGTERM)
+    assert process.process.returncode == 0, output
 
 
 def test_several_processes_refuse_connections_after_shutdown(serve):
@@ -178,8 +178,8 @@ def test_several_processes_refuse_connections_after_shutdown(serve):
         )
         process.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + 10
-        while (said := try_connection(address)) != "refused":
-            assert said == "answered"
+        while (output := try_connection(address)) != "refused":
+            assert output == "answered"
             assert time.monotonic() < until
     process.end()
 
@@ -293,6 +293,6 @@ def test_exhausted_file_descriptors_are_reported_once(tmp_path):
             time.sleep(2.5)  # it tries again each second
         assert httpx.get(address.copy_with(path="/livez"), timeout=10).status_code == 200
     finally:
-        said = process.end()
-    assert "out of system resource" not in said
-    assert "cannot accept connections" not in said
+        output = process.end()
+    assert "out of system resource" not in output
+    assert "cannot accept connections" not in output

@@ -68,11 +68,11 @@ class TestPage:
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
 
-    @pytest.mark.parametrize(("base", "said"), [("/", ""), ("/keyval/api", "/keyval/api")])
-    def test_it_knows_the_base_path(self, base, said):
+    @pytest.mark.parametrize(("base", "prefix"), [("/", ""), ("/keyval/api", "/keyval/api")])
+    def test_it_knows_the_base_path(self, base, prefix):
         with client_for(Settings(store="memory://", base_path=base)) as client:
-            assert f'name="ackline-base" content="{said}"' in client.get("/keyspace").text
-            assert client.get(f"{said}/v1/me").status_code == 200
+            assert f'name="ackline-base" content="{prefix}"' in client.get("/keyspace").text
+            assert client.get(f"{prefix}/v1/me").status_code == 200
 
 
 class TestSummaries:

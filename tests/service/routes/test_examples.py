@@ -175,16 +175,16 @@ def test_a_command_does_what_the_page_says(service, example, tmp_path):
         for command in example.commands:
             service.prepare(command)
 
-    said = run(example.block, service, tmp_path)
+    responses = run(example.block, service, tmp_path)
 
-    for command, answer in zip(example.commands, said, strict=True):
+    for command, answer in zip(example.commands, responses, strict=True):
         check(service, command, answer)
     if example.shown:
-        assert any(fits(shown.text, said[0]) for shown in example.shown), said
+        assert any(fits(shown.text, responses[0]) for shown in example.shown), responses
 
 
 def run(block: Block, service: Service, folder: Path) -> list[str]:
-    """The block in a shell, as it is printed; what each of its commands said."""
+    """Run the block in a shell, as printed; returns the response of each command."""
     # Options that every curl reads: they lead what is printed to where the service is.
     (folder / ".curlrc").write_text(
         f'connect-to = "localhost:8000:127.0.0.1:{service.port}"\n'
@@ -198,43 +198,43 @@ def run(block: Block, service: Service, folder: Path) -> list[str]:
         timeout=30,
         env={**os.environ, "CURL_HOME": str(folder), "HOME": str(folder)},
     )
-    *said, rest = re.split(r"\n--- (?=\d)", done.stdout)
-    assert said, done.stderr
-    answers = [said[0]]
-    for one in [*said[1:], rest]:
+    *outputs, rest = re.split(r"\n--- (?=\d)", done.stdout)
+    assert outputs, done.stderr
+    answers = [outputs[0]]
+    for one in [*outputs[1:], rest]:
         status, _, text = one.partition("\n")
         assert status == "200", (status, done.stdout)
         answers.append(text)
     return answers[:-1]
 
 
-def fits(shown: str, said: str) -> bool:
+def fits(shown: str, response: str) -> bool:
     """Whether a response is like the one that the page shows."""
     if shown.startswith("event: "):
-        return said.startswith("event: message\nid: ")
-    return has_same_shape(json.loads(shown), json.loads(said))
+        return response.startswith("event: message\nid: ")
+    return has_same_shape(json.loads(shown), json.loads(response))
 
 
-def has_same_shape(shown: Any, said: Any) -> bool:
+def has_same_shape(shown: Any, response: Any) -> bool:
     """The same names and types; the values are the reader's own."""
-    match shown, said:
+    match shown, response:
         case dict(), dict():
-            return shown.keys() <= said.keys() and all(
-                name == "value" or has_same_shape(shown[name], said[name]) for name in shown
+            return shown.keys() <= response.keys() and all(
+                name == "value" or has_same_shape(shown[name], response[name]) for name in shown
             )
         case list(), list():
-            return bool(said) and all(has_same_shape(shown[0], one) for one in said)
+            return bool(response) and all(has_same_shape(shown[0], one) for one in response)
         case ((int() | float()), (int() | float())):
             return True
         case _:
-            return type(shown) is type(said)
+            return type(shown) is type(response)
 
 
-def check(service: Service, command: Command, said: str) -> None:
+def check(service: Service, command: Command, response: str) -> None:
     """That it was not only answered but done."""
     match command.path.strip("/").split("/"):
         case ["queue", "enqueue"]:
-            check_enqueued(service, command.body or {}, json.loads(said)["id"])
+            check_enqueued(service, command.body or {}, json.loads(response)["id"])
         case ["queue", "ack"]:
             assert service.job((command.body or {})["id"])["state"] == "completed"
         case ["queue", "nack"]:
@@ -244,10 +244,10 @@ def check(service: Service, command: Command, said: str) -> None:
         case ["queue", "dlq", id] if command.method == "DELETE":
             assert service.client.get(f"/queue/dlq/{id}").status_code == 404
         case ["queue", "dlq"] if command.method == "DELETE":
-            assert json.loads(said) == {"deletedCount": 1}
+            assert json.loads(response) == {"deletedCount": 1}
             assert service.send("GET", "/queue/dlq") == []
         case ["queue", "listen"]:
-            data = next(line for line in said.splitlines() if line.startswith("data: {"))
+            data = next(line for line in response.splitlines() if line.startswith("data: {"))
             assert json.loads(data.removeprefix("data: "))["attempts"] == 1
         case _:
             pass

@@ -408,8 +408,8 @@ class TestQueues:
         assert api.get("/v1/overview")["queues"] == []
         assert api.get(f"{QUEUE}/schedules")["schedules"] == []
         api.get(f"{QUEUE}/jobs/a/result", 404)
-        told = api.get("/v1/events")["events"]
-        assert [(event["act"], event["queue"]) for event in told][-2:] == [
+        events = api.get("/v1/events")["events"]
+        assert [(event["act"], event["queue"]) for event in events][-2:] == [
             ("purge", "email"),
             ("drop", "email"),
         ]
@@ -531,9 +531,9 @@ class TestBulk:
         add(api, id="b")
         runtime.store.prune(QueueKey("default", "email"), 1000)
 
-        told = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]}, 409)
+        result = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]}, 409)
 
-        assert "preview" in told["detail"]
+        assert "preview" in result["detail"]
         assert state(api, "a") == "queued"
 
     @pytest.mark.parametrize("as_of", ["", "7", '[1, "x"]', "[]"])
@@ -813,9 +813,9 @@ class TestEvents:
         first = api.get("/v1/events", limit=2)
         rest = api.get("/v1/events", after=first["cursor"])
 
-        told = [*first["events"], *rest["events"]]
-        assert [one["id"] for one in told] == ids
-        assert {one["act"] for one in told} == {"enqueue"}
+        events = [*first["events"], *rest["events"]]
+        assert [one["id"] for one in events] == ids
+        assert {one["act"] for one in events} == {"enqueue"}
         end = api.get("/v1/events", after=rest["cursor"])
         assert end == {"events": [], "sweeps": [], "cursor": rest["cursor"]}
 

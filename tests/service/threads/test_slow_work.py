@@ -224,10 +224,10 @@ def test_chunks_of_one_tenant_make_way_for_another():
     """With one thread: an endless operation, and a slow call of another tenant."""
 
     async def run() -> None:
-        work, looked = SlowWorkPool(threads=1), threading.Event()
+        work, called = SlowWorkPool(threads=1), threading.Event()
 
         def endless():
-            while not looked.is_set():
+            while not called.is_set():
                 yield
             return "ended"
 
@@ -236,7 +236,7 @@ def test_chunks_of_one_tenant_make_way_for_another():
             for _ in range(2 * CALLS_PER_TENANT)
         ]
         await asyncio.sleep(0)
-        await asyncio.wait_for(work.call("modest", looked.set), 10)
+        await asyncio.wait_for(work.call("modest", called.set), 10)
         assert await asyncio.gather(*acts) == ["ended"] * len(acts)
         work.close()
 
@@ -245,21 +245,21 @@ def test_chunks_of_one_tenant_make_way_for_another():
 
 def test_a_cancelled_operation_ends_between_two_chunks():
     async def run() -> None:
-        work, resume, begun, left = SlowWorkPool(), threading.Event(), threading.Event(), []
+        work, resume, started, left = SlowWorkPool(), threading.Event(), threading.Event(), []
 
         def steps():
             try:
-                begun.set()
+                started.set()
                 assert resume.wait(10)
                 yield
-                begun.clear()
+                started.clear()
                 while True:
                     yield
             finally:
                 left.append(threading.current_thread().name)
 
         act = asyncio.ensure_future(work.run_chunks("a", steps()))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(started.wait, 10)
         act.cancel()
         resume.set()
         with pytest.raises(asyncio.CancelledError):

@@ -26,8 +26,8 @@ EVERY = 0.02
 
 def start(**settings: Any) -> Live:
     """A service that delivers events immediately."""
-    said = {"store": "memory://", "webhooks": HERE, "drain": 0.0, **settings}
-    runtime = Runtime.from_settings(Settings(**said))
+    options = {"store": "memory://", "webhooks": HERE, "drain": 0.0, **settings}
+    runtime = Runtime.from_settings(Settings(**options))
     for loop in runtime.background.loops:
         loop.interval = EVERY
     return Live(runtime)

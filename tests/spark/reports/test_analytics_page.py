@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 from playwright.sync_api import expect, sync_playwright
 from tests.dashboard.browser import launch
-from tests.dashboard.conftest import Board
+from tests.dashboard.conftest import Dashboard
 
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
@@ -18,19 +18,19 @@ SOON = 20_000
 
 
 @pytest.fixture(scope="module")
-def board(told):
+def dashboard(told):
     settings = Settings(store=told.url, lake=told.path, maintenance=False, drain=0.0)
-    board = Board(Runtime.from_settings(settings))
-    yield board
-    board.stop()
+    dashboard = Dashboard(Runtime.from_settings(settings))
+    yield dashboard
+    dashboard.stop()
 
 
 @pytest.fixture(scope="module")
-def page(board):
+def page(dashboard):
     with sync_playwright() as playwright:
         browser = launch(playwright)
         page = browser.new_page(viewport={"width": 1280, "height": 900}, locale="en-GB")
-        page.goto(f"{board.url}/analytics")
+        page.goto(f"{dashboard.url}/analytics")
         expect(page.get_by_role("table", name="Workers")).to_be_visible(timeout=SOON)
         yield page
         browser.close()
@@ -91,9 +91,9 @@ def test_workers(page, told):
     }
 
 
-def test_the_hours_that_are_drawn(page, board, told):
+def test_the_hours_that_are_drawn(page, dashboard, told):
     names = ("enqueued", "completed", "failed", "stalled")
-    drawn = board.api.get("/v1/analytics", days=7)["hours"]
+    drawn = dashboard.api.get("/v1/analytics", days=7)["hours"]
     gold = defaultdict[float, Counter[str]](Counter)
     for row in told.gold("hourly"):
         gold[row["hour"].timestamp()].update({name: row[name] for name in names})
@@ -106,10 +106,10 @@ def test_the_hours_that_are_drawn(page, board, told):
 
 
 @pytest.mark.parametrize("queue", [None, "other"])
-def test_the_quantiles_that_are_drawn(board, told, queue):
+def test_the_quantiles_that_are_drawn(dashboard, told, queue):
     """Those of all that is drawn, and not one of several rows of the hour."""
     asked = {"days": 7} if queue is None else {"days": 7, "queue": queue}
-    drawn = board.api.get("/v1/analytics", **asked)
+    drawn = dashboard.api.get("/v1/analytics", **asked)
     whole = [row for row in told.gold("latency") if row["queue"] == queue and row["kind"] is None]
 
     assert {hour["at"]: hour["wait_p50"] for hour in drawn["hours"]} == {
