@@ -16,7 +16,7 @@ from ackline.queue.metadata.recovery_counts import RecoveredBy
 from ackline.stores.contract import find_each_job
 
 MAX_FREE_RELEASES = 3
-"""How often a job that its client may not have started is released. After that it is a suspect,
+"""How often a job that its client may not have started is released. After that it loses an attempt,
 too: a client that works on many jobs at the same time can be crashed by any of them."""
 
 DISCONNECTED = "its client disconnected"
