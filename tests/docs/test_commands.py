@@ -1,5 +1,6 @@
 """Every command is documented, and every command on a page exists."""
 
+import click
 import pytest
 
 from tests.docs.pages import (
@@ -28,7 +29,9 @@ def parse(program, arguments):
     assert words[0] in program.commands, f"there is no command {words[0]!r}"
     if "--help" in words or len(words) == 1:
         return
-    program.commands[words[0]].make_context(words[0], words[1:])
+    # With its parent: click keeps the help option of a command's first context.
+    parent = click.Context(program, info_name="ackline", **program.context_settings)
+    program.commands[words[0]].make_context(words[0], words[1:], parent=parent)
 
 
 @pytest.mark.parametrize("page", [p for p in all_pages() if shown_on(p)], ids=name_of)
