@@ -14,7 +14,7 @@ from ackline.core.errors import ConfigError
 def parse_names(text: str) -> frozenset[str]:
     """Names with commas between them, or a JSON list of any names.
 
-    >>> sorted(names_of("invoice, welcome")), sorted(names_of('["a,b"]'))
+    >>> sorted(parse_names("invoice, welcome")), sorted(parse_names('["a,b"]'))
     (['invoice', 'welcome'], ['a,b'])
     """
     if is_json_list(text):

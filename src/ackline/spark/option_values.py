@@ -48,7 +48,7 @@ def _choices(kind: inspect.Type) -> list[str]:
 def _describe_range(kind: inspect.IntType | inspect.FloatType) -> str:
     """The smallest and the largest number.
 
-    >>> _limits(inspect.IntType(ge=1, le=10)), _limits(inspect.FloatType(gt=0))
+    >>> _describe_range(inspect.IntType(ge=1, le=10)), _describe_range(inspect.FloatType(gt=0))
     (' from 1 to 10', ' above 0')
     """
     if kind.ge is not None and kind.le is not None:

@@ -14,7 +14,7 @@ from ackline.core.errors import ConfigError
 def absolute_path(path: str) -> str:
     """An absolute path as Spark writes it, the same wherever a task runs.
 
-    >>> absolute("s3a://shop/lake/"), absolute("/lake/"), absolute("file:/my%20lake")
+    >>> absolute_path("s3a://shop/lake/"), absolute_path("/lake/"), absolute_path("file:/my%20lake")
     ('s3a://shop/lake', '/lake', '/my lake')
     """
     # Hadoop writes file:/path, others write file:///path.
@@ -44,8 +44,10 @@ def is_local(path: str) -> bool:
 def paths_overlap(one: str, other: str) -> bool:
     """Whether two folders are the same, or one is within the other, however they are written.
 
-    >>> overlap("s3a://shop/lake", "s3://shop/lake/delta"), overlap("/lake", "/lake-delta")
-    (True, False)
+    >>> paths_overlap("s3a://shop/lake", "s3://shop/lake/delta")
+    True
+    >>> paths_overlap("/lake", "/lake-delta")
+    False
     """
     first, second = _resolved_uri(one), _resolved_uri(other)
     return first.startswith(second) or second.startswith(first)

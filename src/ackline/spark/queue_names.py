@@ -15,8 +15,10 @@ ALL_QUEUES = "*"
 def parse_queue_names(text: str) -> frozenset[str] | None:
     """The queues that a text names; None is all of them.
 
-    >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
-    (['eu', 'us'], ['eu,us'], None)
+    >>> sorted(parse_queue_names("eu, us")), sorted(parse_queue_names('["eu,us"]'))
+    (['eu', 'us'], ['eu,us'])
+    >>> parse_queue_names("*") is None
+    True
     """
     names = parse_names(text)
     return None if ALL_QUEUES in names and not is_json_list(text) else names

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 def quote_column(name: str) -> str:
     """The name of a column, escaped for Spark, which would take a dot for access to a field.
 
-    >>> quoted("a.b")
+    >>> quote_column("a.b")
     '`a.b`'
     """
     return "`" + name.replace("`", "``") + "`"

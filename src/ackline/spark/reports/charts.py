@@ -29,7 +29,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 def round_up_axis(most: float) -> float:
     """The next round number that is not below.
 
-    >>> nice(7.2), nice(130), nice(0)
+    >>> round_up_axis(7.2), round_up_axis(130), round_up_axis(0)
     (8.0, 200.0, 1.0)
     """
     if most <= 0:
@@ -41,7 +41,7 @@ def round_up_axis(most: float) -> float:
 def axis_ticks(most: float) -> list[float]:
     """Where an axis of counts is labelled, from zero to a nice number: whole and round ones.
 
-    >>> marks(2), marks(6), marks(100)
+    >>> axis_ticks(2), axis_ticks(6), axis_ticks(100)
     ([0.0, 1.0, 2.0], [0.0, 2.0, 4.0, 6.0], [0.0, 20.0, 40.0, 60.0, 80.0, 100.0])
     """
     leading = round(most / 10.0 ** math.floor(math.log10(most)))
@@ -52,7 +52,7 @@ def axis_ticks(most: float) -> list[float]:
 def format_short(value: float) -> str:
     """A number in few characters.
 
-    >>> short(1234567), short(12300), short(0.25), short(12)
+    >>> format_short(1234567), format_short(12300), format_short(0.25), format_short(12)
     ('1.2M', '12k', '0.25', '12')
     """
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -158,7 +158,7 @@ def _bar(name: str, marks: Sequence[tuple[str, float, float]], left: int, y: flo
 def format_duration(seconds: float | None) -> str:
     """A span of time in two or three digits.
 
-    >>> span(0.0042), span(0.25), span(90), span(7200)
+    >>> format_duration(0.0042), format_duration(0.25), format_duration(90), format_duration(7200)
     ('4 ms', '250 ms', '90 s', '2.0 h')
     """
     if seconds is None:

@@ -45,7 +45,7 @@ def select_traffic(rows: Sequence[Row]) -> list[Row]:
 def hidden_rows_note(rows: Sequence[Row]) -> str:
     """What is said below a list that is cut; empty if it is whole.
 
-    >>> left_out([{}] * 21)
+    >>> hidden_rows_note([{}] * 21)
     'and 1 more: `ackline --json pipeline report` lists them'
     """
     if len(rows) <= SHOWN_ROWS:
@@ -122,7 +122,7 @@ def with_forecast(rows: Sequence[Row]) -> list[Row]:
 def no_forecast_note(names: Sequence[str]) -> str:
     """What is said of queues without a forecast; empty if there are none.
 
-    >>> unforeseen(["email", "images"])
+    >>> no_forecast_note(["email", "images"])
     'No forecast yet, because seen for less than a day: email, images'
     """
     if not names:

@@ -25,7 +25,7 @@ def utc_datetime(seconds: float | None) -> datetime | None:
 def cursor_sort_key(cursor: str) -> str:
     """A cursor as text that sorts in the order of the journal.
 
-    >>> place_of("9.10") < place_of("10.2")
+    >>> cursor_sort_key("9.10") < cursor_sort_key("10.2")
     True
     """
     batch, used = read_cursor(cursor)

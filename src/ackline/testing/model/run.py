@@ -26,7 +26,7 @@ def run_model(
     Each history has a tenant of its own, so one opened store serves them all. A repeatable
     run plays the same histories each time.
 
-    >>> run_model(lambda clock: MyStore("jobs", clock=clock), histories=1000)
+    >>> run_model(lambda clock: MyStore("jobs", clock=clock), histories=1000)  # doctest: +SKIP
     """
     clock = ManualClock()
     store = make_store(clock)
