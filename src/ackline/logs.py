@@ -77,12 +77,12 @@ class JsonLines(logging.Formatter):
         return json.dumps(fields)
 
 
-def configure_logging(form: LogFormat, *, verbose: bool = False) -> None:
+def configure_logging(log_format: LogFormat, *, verbose: bool = False) -> None:
     """Log to standard error, one line each."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # These libraries log every URL that they call, which would include those of webhooks.
-    for chatty in ("httpcore", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for library in ("httpcore", "httpx"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     logging.getLogger("ackline").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,4 +1,4 @@
-"""Sends what concurrent callers ask for in few calls to the store."""
+"""Combines the calls of concurrent callers into few calls to the store."""
 
 from __future__ import annotations
 

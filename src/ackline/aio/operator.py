@@ -178,7 +178,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         ids: Iterable[str] | None = None,
         by: str = "",
     ) -> int:
-        """Delete jobs for good: all, or those of some states, kinds or ids; returns how many."""
+        """Delete jobs: all, or those of some states, kinds or ids; returns their number."""
         return await self._call(self.sync.purge, states=states, kinds=kinds, ids=ids, by=by)
 
     async def drop(self, *, force: bool = False, by: str = "") -> int:

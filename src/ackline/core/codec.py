@@ -42,8 +42,8 @@ class Json:
         # msgspec writes NaN as null, or as a key "nan". Only text with these needs the slow check.
         # `find` is faster than `in`, which first tries to read its left operand as a number.
         find = data.find
-        suspect = find(b"null") >= 0 or find(b'nan":') >= 0 or find(b'inf":') >= 0
-        if suspect and (path := _find_not_finite(value)) is not None:
+        may_be_invalid = find(b"null") >= 0 or find(b'nan":') >= 0 or find(b'inf":') >= 0
+        if may_be_invalid and (path := _find_not_finite(value)) is not None:
             raise ValueError(f"{path} is NaN or infinite, which JSON cannot represent")
         # The content of a `msgspec.Raw` was copied without a check.
         if isinstance(value, msgspec.Raw):

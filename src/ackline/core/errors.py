@@ -133,8 +133,8 @@ class JobFailed(AcklineError):
     """The job has used up its attempts; `failure` is the last error."""
 
     def __init__(self, id: str, failure: Failure | None) -> None:
-        why = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
-        super().__init__(f"job {id!r} failed for good: {why}")
+        reason = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
+        super().__init__(f"job {id!r} failed for good: {reason}")
         self.id = id
         self.failure = failure
 
@@ -268,7 +268,7 @@ class StoreFull(StoreError):
 
     @classmethod
     def of_queue(cls, queue: object, limit: int) -> StoreFull:
-        """A queue holds as many jobs as its `max_jobs` allows."""
+        """The error for a queue with as many jobs as its `max_jobs` allows."""
         return cls(
             f"queue {queue} already holds its maximum of {limit:,} jobs (max_jobs); nothing was "
             "stored. Try again later, or raise the limit"

@@ -31,7 +31,7 @@ class Snooze(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """The job is no longer wanted: end as `cancelled`."""
+    """The job need not be done any more: it ends as `cancelled`."""
 
     reason: str = "cancelled by its handler"
 

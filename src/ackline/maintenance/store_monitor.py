@@ -1,4 +1,4 @@
-"""Logs what is wrong with a store, before it does harm."""
+"""Logs the critical issues of a store, before they do harm."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class QueueBase(Generic[P, R]):
             return enqueue(self.key, drafts)
         return [
             receipt
-            for chunk in in_batches(drafts, payload_size, len(drafts))
-            for receipt in enqueue(self.key, chunk)
+            for batch in in_batches(drafts, payload_size, len(drafts))
+            for receipt in enqueue(self.key, batch)
         ]
 
     def record_callbacks(self, drafts: Sequence[Draft]) -> None:

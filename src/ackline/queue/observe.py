@@ -118,13 +118,13 @@ class Observer(Settler[P, R]):
         self.recoveries.save()
         lapsed = self.store.leases(self.key)
         now = self.store.now() if lapsed else 0.0
-        late = {job.id: now - (job.deadline or now) for job in lapsed}
+        overdue = {job.id: now - (job.deadline or now) for job in lapsed}
         limit = self.settings().stuck_after if lapsed else 0.0
         return RecoveryStats(
             by_source=load_recovery_counts(self.store, self.key),
-            overdue=len(late),
-            longest_overdue=max(late.values(), default=0.0),
-            stuck=tuple(id for id, seconds in late.items() if seconds > limit),
+            overdue=len(overdue),
+            longest_overdue=max(overdue.values(), default=0.0),
+            stuck=tuple(id for id, seconds in overdue.items() if seconds > limit),
         )
 
     def events(

@@ -112,11 +112,11 @@ class Producer(QueueBase[P, R]):
         if isinstance(jobs, (str, bytes, Mapping)) or not isinstance(jobs, Iterable):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         drafts = (self.draft_builder.draft_many_item(job, options) for job in jobs)
-        chunks = in_batches(drafts, payload_size)
+        batches = in_batches(drafts, payload_size)
         if store is self.store:
-            return store_in_background(self.store_drafts, chunks)
+            return store_in_background(self.store_drafts, batches)
         # In the caller's thread, because the transaction is the caller's.
-        return itertools.chain.from_iterable(self.store_drafts(chunk, store) for chunk in chunks)
+        return itertools.chain.from_iterable(self.store_drafts(batch, store) for batch in batches)
 
     def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
@@ -185,18 +185,18 @@ class Producer(QueueBase[P, R]):
 
 
 def store_in_background(
-    store: Callable[[list[Draft]], list[Receipt]], chunks: Iterator[list[Draft]]
+    store: Callable[[list[Draft]], list[Receipt]], batches: Iterator[list[Draft]]
 ) -> Iterator[Receipt]:
     """Store each batch in another thread while the next one is built; one after the other."""
     with ThreadPoolExecutor(1, thread_name_prefix="ackline-bulk") as thread:
         pending: Future[list[Receipt]] | None = None
-        for chunk in chunks:
+        for batch in batches:
             if pending is not None:
                 yield from pending.result()
-            elif not fills_batch(chunk):
-                # This chunk is the last, so there is nothing to build in the meantime.
-                yield from store(chunk)
+            elif not fills_batch(batch):
+                # This batch is the last, so there is nothing to build in the meantime.
+                yield from store(batch)
                 return
-            pending = thread.submit(store, chunk)
+            pending = thread.submit(store, batch)
         if pending is not None:
             yield from pending.result()

@@ -342,7 +342,7 @@ class ResultWaiter:
                 self._deliver(expected[id], record)
 
     def _waiting_for(self, ids: set[str] | None) -> dict[str, tuple[PendingResult, ...]]:
-        # A copy: whoever comes later may wait for a later job of the same id.
+        # A copy: a caller that comes later may wait for a later job of the same id.
         with self._lock:
             waiting = self._expected if ids is None else self._expected.keys() & ids
             return {id: tuple(self._expected[id]) for id in waiting}

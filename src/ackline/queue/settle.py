@@ -1,4 +1,4 @@
-"""Settling claimed jobs by hand, also in a transaction of the caller."""
+"""Settling claimed jobs, also in a transaction of the caller."""
 
 from __future__ import annotations
 

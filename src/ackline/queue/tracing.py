@@ -57,7 +57,7 @@ def valid_traceparent(text: str | None) -> str | None:
 
 
 def handler_spans() -> HandlerSpans | None:
-    """Runs handlers in spans of their own; None in a program that does not trace.
+    """Return what runs handlers in spans of their own, or None if the program does not trace.
 
     Many programs have OpenTelemetry loaded by some library and no provider set up: spans that go
     nowhere would cost a worker as much as everything else that it does for a job.

@@ -137,8 +137,8 @@ class SourceQueue:
         redriven = 0
         for _ in range(MAX_PAGES):
             page = self.queue.store.page(self.queue.key, _FAILED, self._dlq_cursor, PAGE_SIZE)
-            ours = [job.id for job in page.jobs if _spent_by_relay(job)]
-            verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
+            ids = [job.id for job in page.jobs if _expired_in_relay(job)]
+            verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ids])
             redriven += sum(verdict.applied for verdict in verdicts)
             self._dlq_cursor = page.cursor
             if page.cursor is None:
@@ -180,7 +180,7 @@ class SourceQueue:
         self._heartbeat_at = now
 
 
-def _spent_by_relay(job: Record) -> bool:
+def _expired_in_relay(job: Record) -> bool:
     last = job.history[-1] if job.history else None
     return (
         last is not None and last.type == "LeaseExpired" and last.worker.startswith(WORKER_PREFIX)

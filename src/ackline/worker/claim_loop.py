@@ -99,7 +99,7 @@ class ClaimLoop:
         concurrency: int,
         buffered_jobs: Callable[[], int],
         waits_for_cpu: Callable[[], bool],
-        shares: FairShare,
+        fair_share: FairShare,
         weight: float,
         stop_worker: Callable[[StoreClosed], None],
     ) -> None:
@@ -120,7 +120,7 @@ class ClaimLoop:
         self._buffered_jobs = buffered_jobs
         self._waits_for_cpu = waits_for_cpu
         self._prefetch = Prefetch(concurrency, self.batch)
-        self._share = shares.add(weight, self._wants_jobs)
+        self._share = fair_share.add(weight, self._wants_jobs)
         self._lock = threading.Lock()
         self._reserved = 0
         """How many jobs the current claims may return."""

@@ -1,4 +1,4 @@
-"""Fair sharing: of the queues that want jobs, the one with the fewest for its weight goes first."""
+"""Fair sharing: of queues with jobs to run, the one that got the fewest for its weight is next."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def never_wants_jobs() -> bool:
 class QueueShare:
     """How many jobs one queue was given, and whether it may take more now."""
 
-    def __init__(self, shares: FairShare, weight: float, wants_jobs: Callable[[], bool]) -> None:
-        self._shares = shares
+    def __init__(
+        self, fair_share: FairShare, weight: float, wants_jobs: Callable[[], bool]
+    ) -> None:
+        self._fair_share = fair_share
         self.weight = weight
         self.wants_jobs = wants_jobs
         self.served = 0.0
@@ -33,11 +35,11 @@ class QueueShare:
 
     def try_take(self, jobs: int) -> bool:
         """Count these jobs as taken; False if another queue that wants some goes first."""
-        return self._shares.try_take(self, jobs)
+        return self._fair_share.try_take(self, jobs)
 
     def return_unused(self, jobs: int) -> None:
         """Uncount jobs that were taken, but did not arrive."""
-        with self._shares.lock:
+        with self._fair_share.lock:
             self.served -= jobs / self.weight
 
     def count_delivered(self, jobs: int) -> None:
@@ -59,7 +61,7 @@ class FairShare:
         self._shares: list[QueueShare] = []
         self._max_served = 0.0
         """The highest `served` of all queues."""
-        self._moved_at = 0.0
+        self._progress_at = 0.0
 
     def add(self, weight: float, wants_jobs: Callable[[], bool] = never_wants_jobs) -> QueueShare:
         """Add a queue; `wants_jobs` tells whether it would take jobs now."""
@@ -79,7 +81,7 @@ class FairShare:
             )
             if served > min(others, default=served) and self._others_progress(share):
                 return False
-            share.deferred, self._moved_at = False, time.monotonic()
+            share.deferred, self._progress_at = False, time.monotonic()
             share.served = served + jobs / share.weight
             self._max_served = max(self._max_served, share.served)
             return True
@@ -100,5 +102,5 @@ class FairShare:
         """Whether the queues that go first took jobs recently, or had no time to do so yet."""
         now = time.monotonic()
         if not share.deferred:
-            share.deferred, self._moved_at = True, now
-        return now - self._moved_at < MAX_DEFERRAL
+            share.deferred, self._progress_at = True, now
+        return now - self._progress_at < MAX_DEFERRAL

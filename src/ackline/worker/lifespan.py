@@ -25,7 +25,7 @@ def require_lifespan(function: object) -> None:
     if not generates or not _can_be_called_without_arguments(function):
         raise ConfigError(
             f"a lifespan must be a function without arguments that opens resources, yields them "
-            f"once in a dict, and closes them; {function!r} is none"
+            f"once in a dict, and closes them; {function!r} is not"
         )
 
 
@@ -65,7 +65,7 @@ class Lifespan:
         return MappingProxyType(dict(resources))
 
     def exit(self, loop: HandlerLoop | None, timeout: float | None = None) -> None:
-        """Close the resources, if they are open; a failure is logged, as nothing depends on it."""
+        """Close the resources, if they are open; a failure is only logged."""
         context, self._context = self._context, None
         if context is None:
             return

@@ -40,7 +40,7 @@ class QueueRunner:
         hooks: Hooks,
         handler_loop: HandlerLoop | None,
         resources: Resources,
-        shares: FairShare,
+        fair_share: FairShare,
         weight: float,
         stop_worker: Callable[[AcklineError], None],
     ) -> None:
@@ -59,7 +59,7 @@ class QueueRunner:
             concurrency,
             self._buffered_jobs,
             self._waits_for_cpu,
-            shares,
+            fair_share,
             weight,
             stop_worker,
         )

@@ -161,7 +161,7 @@ class Worker:
             loop.stop()
 
     def _start_runners(self, resources: Mapping[str, Any]) -> None:
-        shares = FairShare()
+        fair_share = FairShare()
         for queue, weight in zip(self.queues, self.weights, strict=True):
             queue.policies.publish()
             self._runners.append(
@@ -172,7 +172,7 @@ class Worker:
                     hooks=self._hooks,
                     handler_loop=self._handler_loop,
                     resources=resources,
-                    shares=shares,
+                    fair_share=fair_share,
                     weight=weight,
                     stop_worker=self.stop_with_error,
                 )

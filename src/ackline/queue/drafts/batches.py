@@ -30,13 +30,13 @@ def in_batches(
     items: Iterable[T], size_of: Callable[[T], int], max_items: int = BATCH_JOBS
 ) -> Iterator[list[T]]:
     """Group items into batches as they arrive; the last may be smaller."""
-    chunk: list[T] = []
+    batch: list[T] = []
     size = 0
     for item in items:
-        chunk.append(item)
+        batch.append(item)
         size += size_of(item)
-        if len(chunk) >= max_items or size >= BATCH_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+        if len(batch) >= max_items or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -60,12 +60,12 @@ class Watcher:
         self,
         store: Store,
         key: QueueKey,
-        what: State | Act | str,
+        event_type: State | Act | str,
         callback: Callable[[Event], None],
     ) -> None:
         self._store = store
         self._key = key
-        self._what = what
+        self._event_type = event_type
         self._callback = callback
         self._pid = os.getpid()
         self._closed = threading.Event()
@@ -97,11 +97,11 @@ class Watcher:
                 events = self._next()
                 logged = False
             except EventsDropped as error:
-                logger.warning("callbacks for %s events were skipped: %s", self._what, error)
+                logger.warning("callbacks for %s events were skipped: %s", self._event_type, error)
                 self._cursor = error.cursor
                 continue
             except StoreClosed:
-                logger.warning("callbacks for %s events end: the store is closed", self._what)
+                logger.warning("callbacks for %s events end: the store is closed", self._event_type)
                 return
             except Exception as error:
                 if not logged:
@@ -126,9 +126,9 @@ class Watcher:
         return events
 
     def _call(self, event: Event) -> None:
-        if self._closed.is_set() or self._what not in (event.to, event.act):
+        if self._closed.is_set() or self._event_type not in (event.to, event.act):
             return
         try:
             self._callback(event)
         except Exception:
-            logger.exception("the callback for %s events of %s failed", self._what, self._key)
+            logger.exception("the callback for %s events of %s failed", self._event_type, self._key)

@@ -1,4 +1,4 @@
-"""Which queues have jobs that want a callback, so that services know to make the calls."""
+"""Which queues have jobs with callbacks, so that services know to make the calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_QUEUES = 10_000
 
 
 def any_callback(drafts: Iterable[Draft]) -> bool:
-    """Whether one of these jobs wants a callback."""
+    """Whether one of these jobs has a callback."""
     for draft in drafts:
         if draft.options is not NO_OPTIONS and draft.options.callback_url is not None:
             return True
@@ -27,14 +27,14 @@ def any_callback(drafts: Iterable[Draft]) -> bool:
 
 
 def record_callbacks(store: Store, queue: QueueKey) -> None:
-    """Record that jobs of this queue want callbacks; called before they are enqueued."""
+    """Record that jobs of this queue have callbacks; called before they are enqueued."""
     value = store.info().cursor.encode()
     write = KeyWrite(key=(*CALLBACK_KEYS, queue.name), value=value, version=0)
     store.write_keys(queue.tenant, [write])
 
 
 def callbacks_since(store: Store, tenant: str) -> str | None:
-    """The cursor after which callbacks may be wanted; None if no job ever wanted one."""
+    """The cursor after which jobs may have callbacks; None if no job ever had one."""
     cursors = [
         decode_cursor(entry.value) for entry in store.read_keys(tenant, CALLBACK_KEYS, MAX_QUEUES)
     ]

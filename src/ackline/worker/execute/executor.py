@@ -56,7 +56,7 @@ def _lease_not_kept(job: LeasedJob, error: BaseException) -> BaseException:
     return reason
 
 
-def _fail_anyway(job: LeasedJob, error: BaseException) -> Transition:
+def _fail_with(job: LeasedJob, error: BaseException) -> Transition:
     """Fail the attempt with this error, whatever else fails: a job must not stay unsettled."""
     try:
         return transition_for(job.owning_queue, job, job.policy, None, error)
@@ -182,7 +182,7 @@ class Executor(ABC):
         except BaseException as unexpected:
             # Whatever the error: a job that is never settled would stay leased forever.
             logger.exception("job %r: its outcome could not be applied; the attempt fails", job.id)
-            transition = _fail_anyway(job, unexpected)
+            transition = _fail_with(job, unexpected)
         self._settle(job, transition)
 
     def before_handler(self, job: LeasedJob) -> None:
