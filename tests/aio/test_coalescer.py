@@ -45,9 +45,9 @@ async def test_concurrent_enqueues_share_a_write() -> None:
     async with queues() as opened:
         queue = opened["email"]
         gate = BlockedVerb(queue, "enqueue")
-        answers = await asyncio.gather(*(queue.enqueue(n, id=str(n)) for n in range(100)))
+        receipts = await asyncio.gather(*(queue.enqueue(n, id=str(n)) for n in range(100)))
         assert gate.batches == [100]
-        assert answers == [Queued(str(n)) for n in range(100)]
+        assert receipts == [Queued(str(n)) for n in range(100)]
 
 
 async def test_a_settle_does_not_wait_for_enqueues_of_any_queue() -> None:
@@ -95,9 +95,9 @@ async def test_batches_of_large_payloads_are_cut_by_their_bytes() -> None:
     async with queues() as opened:
         queue = opened["email"]
         gate = BlockedVerb(queue, "enqueue")
-        answers = await asyncio.gather(*(queue.enqueue("x" * MIB, id=str(n)) for n in range(20)))
+        receipts = await asyncio.gather(*(queue.enqueue("x" * MIB, id=str(n)) for n in range(20)))
         assert gate.batches == [8, 8, 4]
-        assert answers == [Queued(str(n)) for n in range(20)]
+        assert receipts == [Queued(str(n)) for n in range(20)]
 
 
 async def test_order_is_kept() -> None:
@@ -111,11 +111,11 @@ async def test_order_is_kept() -> None:
 async def test_one_bad_payload_fails_its_own_caller_only() -> None:
     async with queues() as opened:
         queue = opened["email"]
-        answers = await asyncio.gather(
+        receipts = await asyncio.gather(
             *(queue.enqueue(object() if n == 5 else n) for n in range(10)), return_exceptions=True
         )
-        assert isinstance(answers[5], InvalidPayload)
-        assert sum(isinstance(answer, Queued) for answer in answers) == 9
+        assert isinstance(receipts[5], InvalidPayload)
+        assert sum(isinstance(receipt, Queued) for receipt in receipts) == 9
         assert (await queue.counts())[State.QUEUED] == 9
 
 
@@ -124,10 +124,10 @@ async def test_a_store_that_fails_fails_every_caller_of_the_batch_and_no_later_o
         queue = opened["email"]
         gate = BlockedVerb(queue, "enqueue")
         gate.error = StoreUnavailable("busy")
-        answers = await asyncio.gather(
+        receipts = await asyncio.gather(
             *(queue.enqueue(n) for n in range(10)), return_exceptions=True
         )
-        assert answers == [gate.error] * 10
+        assert receipts == [gate.error] * 10
         gate.error = None
         assert isinstance(await queue.enqueue(1), Queued)
 
@@ -136,11 +136,11 @@ async def test_a_queue_that_is_nearly_full_takes_what_fits() -> None:
     async with queues() as opened:
         queue = opened["email"]
         await queue.configure(max_jobs=7)
-        answers = await asyncio.gather(
+        receipts = await asyncio.gather(
             *(queue.enqueue(n) for n in range(10)), return_exceptions=True
         )
-        assert [isinstance(answer, Queued) for answer in answers] == [True] * 7 + [False] * 3
-        assert isinstance(answers[-1], StoreFull)
+        assert [isinstance(receipt, Queued) for receipt in receipts] == [True] * 7 + [False] * 3
+        assert isinstance(receipts[-1], StoreFull)
 
 
 class TestCancellation:
@@ -153,9 +153,9 @@ class TestCancellation:
             await asyncio.to_thread(gate.reached.wait, 5)
             tasks[3].cancel()
             gate.open.set()
-            answers = await asyncio.gather(*tasks, return_exceptions=True)
-            assert isinstance(answers[3], asyncio.CancelledError)
-            assert [answer.id for answer in answers if isinstance(answer, Queued)] == [
+            receipts = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(receipts[3], asyncio.CancelledError)
+            assert [receipt.id for receipt in receipts if isinstance(receipt, Queued)] == [
                 str(n) for n in range(10) if n != 3
             ]
 
@@ -209,13 +209,13 @@ class TestSettling:
             await queue.enqueue_many(range(3))
             jobs = await queue.claim(3)
             await queue.release(jobs[1])
-            answers = await asyncio.gather(
+            receipts = await asyncio.gather(
                 queue.complete(jobs[0]),
                 queue.fail(jobs[1], "late"),
                 queue.bury(jobs[2], ValueError("bad")),
                 return_exceptions=True,
             )
-            assert [type(answer) for answer in answers] == [type(None), LeaseLost, type(None)]
+            assert [type(receipt) for receipt in receipts] == [type(None), LeaseLost, type(None)]
 
     async def test_different_acts_share_a_call(self) -> None:
         async with queues() as opened:
@@ -256,8 +256,8 @@ def test_two_loops_at_once() -> None:
 
     async def use() -> None:
         for _ in range(20):
-            answers = await asyncio.gather(*(queue.enqueue(n) for n in range(10)))
-            assert len(answers) == 10
+            receipts = await asyncio.gather(*(queue.enqueue(n) for n in range(10)))
+            assert len(receipts) == 10
 
     threads = [threading.Thread(target=asyncio.run, args=[use()]) for _ in range(3)]
     for thread in threads:
@@ -303,10 +303,10 @@ async def test_only_the_caller_of_the_invalid_item_gets_the_error(
             return insert(key, drafts)
 
         monkeypatch.setattr(queue.sync.store, "enqueue", refuse)
-        answers = await asyncio.gather(
+        receipts = await asyncio.gather(
             *(queue.enqueue(n, id=str(n)) for n in range(5)), return_exceptions=True
         )
-        assert [type(answer) for answer in answers] == [Queued] * 3 + [TypeError, Queued]
+        assert [type(receipt) for receipt in receipts] == [Queued] * 3 + [TypeError, Queued]
 
 
 async def test_a_claim_listens_for_its_kinds_only(

@@ -151,9 +151,9 @@ class TestClaiming:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]
             await queue.enqueue("later", delay=0.05)
-            began = asyncio.get_running_loop().time()
+            started = asyncio.get_running_loop().time()
             assert len(await queue.claim(wait=5)) == 1
-            assert asyncio.get_running_loop().time() - began < 0.5
+            assert asyncio.get_running_loop().time() - started < 0.5
 
     async def test_a_waiting_claim_times_out(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
@@ -193,10 +193,10 @@ class TestClaiming:
             claim = queue.sync.claim_records
 
             def claim_slowly(*args: Any) -> Any:
-                answer = claim(*args)
+                receipt = claim(*args)
                 claimed.set()
                 go_on.wait(5)
-                return answer
+                return receipt
 
             monkeypatch.setattr(queue.sync, "claim_records", claim_slowly)
             task = asyncio.create_task(queue.claim())
@@ -224,19 +224,19 @@ class TestWatching:
     async def test_events_as_they_happen(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]
-            seen: list[str] = []
+            recorded: list[str] = []
 
             async def watch() -> None:
                 async for event in queue.events(follow_for=None):
-                    seen.append(event.id)
-                    if len(seen) == 3:
+                    recorded.append(event.id)
+                    if len(recorded) == 3:
                         return
 
             watching = asyncio.create_task(watch())
             for id in "abc":
                 await queue.enqueue(1, id=id)
             await asyncio.wait_for(watching, 5)
-            assert seen == ["a", "b", "c"]
+            assert recorded == ["a", "b", "c"]
 
     async def test_events_that_are_gone(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
@@ -332,17 +332,17 @@ class TestWatching:
 
     async def test_a_callback_can_close_its_own_watcher(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
-            queue, seen, ended = queues["email"], list[str](), asyncio.Event()
+            queue, recorded, ended = queues["email"], list[str](), asyncio.Event()
 
             async def once(event: Event) -> None:
-                seen.append(event.id)
+                recorded.append(event.id)
                 await watcher.close()
                 ended.set()
 
             watcher = await queue.on("enqueue", once)
             await queue.enqueue_many([NewJob(n, id=str(n)) for n in range(5)])
             await asyncio.wait_for(ended.wait(), 2)
-            assert seen == ["0"]
+            assert recorded == ["0"]
 
     async def test_closing_the_queues_closes_the_watchers(self, url: str) -> None:
         before = set(threading.enumerate())

@@ -54,15 +54,15 @@ def test_a_manual_clock_stands_still_until_it_is_moved():
 
 def test_threads_that_ask_for_the_time_never_see_it_go_back():
     clock = SystemClock()
-    seen: list[bool] = []
+    recorded: list[bool] = []
 
-    def look():
+    def read_clock():
         mine = [clock.now() for _ in range(2000)]
-        seen.append(mine == sorted(mine))
+        recorded.append(mine == sorted(mine))
 
-    threads = [threading.Thread(target=look) for _ in range(4)]
+    threads = [threading.Thread(target=read_clock) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == [True] * 4
+    assert recorded == [True] * 4

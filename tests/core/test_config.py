@@ -92,8 +92,8 @@ def test_the_narrowest_level_that_says_something_wins(own, kind, queue):
         policy=Policy(max_attempts=queue), kinds={"mail": Policy(max_attempts=kind)}
     )
 
-    said = [level for level in (own, kind, queue, DEFAULTS.max_attempts) if level is not None]
-    assert resolve_policy(job(max_attempts=own), settings).max_attempts == said[0]
+    levels = [level for level in (own, kind, queue, DEFAULTS.max_attempts) if level is not None]
+    assert resolve_policy(job(max_attempts=own), settings).max_attempts == levels[0]
 
 
 @pytest.mark.parametrize(

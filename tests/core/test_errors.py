@@ -17,9 +17,9 @@ CLASSES = [
 
 
 def test_every_error_is_in_the_tree_that_the_module_draws():
-    drawn = errors.__doc__ or ""
+    tree = errors.__doc__ or ""
 
-    assert [error.__name__ for error in CLASSES if error.__name__ not in drawn] == []
+    assert [error.__name__ for error in CLASSES if error.__name__ not in tree] == []
 
 
 def test_errors_are_also_what_python_programs_expect():

@@ -119,7 +119,7 @@ TABLE: dict[Act, dict[State | None, str]] = {
     Act.PRUNE: {S.COMPLETED: "-", S.FAILED: "-", S.CANCELLED: "-"},
     Act.PURGE: dict.fromkeys(State, "-"),
 }
-LETTERS = {
+STATE_BY_LETTER = {
     "Q": S.QUEUED,
     "S": S.SCHEDULED,
     "P": S.PROCESSING,
@@ -138,7 +138,7 @@ def test_every_act_on_a_job_is_in_the_table():
 @pytest.mark.parametrize("act", TABLE)
 @pytest.mark.parametrize("source", [None, *State], ids=str)
 def test_every_act_from_every_state(act: Act, source: State | None):
-    expected = {LETTERS[letter] for letter in TABLE[act].get(source, "")}
+    expected = {STATE_BY_LETTER[letter] for letter in TABLE[act].get(source, "")}
 
     assert is_legal_from(act, source) == bool(expected)
     assert LEGAL_TRANSITIONS[act].get(source, frozenset()) == expected

@@ -37,7 +37,7 @@ class Counting(MaintenanceLoop):
         if self.failing:
             self.failing -= 1
             raise self.error
-        self.count("seen", 1)
+        self.count("maintained", 1)
         self.ran.set()
         return 0.001
 
@@ -53,7 +53,7 @@ def test_a_loop_runs_until_it_is_stopped(queue: Queue[Any, Any]) -> None:
     assert loop.ran.wait(5)
     loop.stop()
     assert not [thread for thread in threading.enumerate() if "counting" in thread.name]
-    assert loop.stats().runs == loop.stats().done["seen"] >= 1
+    assert loop.stats().runs == loop.stats().done["maintained"] >= 1
 
 
 def test_a_stopped_loop_can_be_started_again(queue: Queue[Any, Any]) -> None:
@@ -106,7 +106,7 @@ def test_a_store_that_is_away_is_told_of_in_a_line(
 
 def test_one_queue_in_trouble_holds_up_no_other() -> None:
     queues = memory_queues()
-    seen = []
+    maintained = []
 
     class Picky(MaintenanceLoop):
         name = "picky loop"
@@ -114,13 +114,13 @@ def test_one_queue_in_trouble_holds_up_no_other() -> None:
         def maintain(self, queue: Queue[Any, Any]) -> float:
             if queue.name == "bad":
                 raise ConnectionError("away")
-            seen.append(queue.name)
+            maintained.append(queue.name)
             return 0.5
 
     loop = Picky([queues["bad"], queues["good"]], 1.0)
     with pytest.raises(ExceptionGroup) as caught:
         loop.step()
-    assert seen == ["good"]
+    assert maintained == ["good"]
     assert caught.value.exceptions[0].__notes__ == ["picky loop of queue bad"]
 
 
@@ -132,14 +132,14 @@ class LoopWithFailingQueue(MaintenanceLoop):
 
     def __init__(self, queues: Sequence[Queue[Any, Any]]) -> None:
         super().__init__(queues, 0.001)
-        self.seen: Counter[str] = Counter()
+        self.maintained: Counter[str] = Counter()
         self.often = threading.Event()
 
     def maintain(self, queue: Queue[Any, Any]) -> float:
-        self.seen[queue.name] += 1
+        self.maintained[queue.name] += 1
         if queue.name.startswith("bad"):
             raise RuntimeError(f"{queue.name} cannot be read")
-        if self.seen[queue.name] == self.OFTEN:
+        if self.maintained[queue.name] == self.OFTEN:
             self.often.set()
         return 0.001
 
@@ -153,7 +153,7 @@ def test_a_queue_that_fails_for_long_does_not_slow_the_loop_for_others(
     loop.start()
     assert loop.often.wait(5)
     loop.stop()
-    assert loop.seen["bad"] == 1
+    assert loop.maintained["bad"] == 1
     assert loop.stats().failures == 1
 
 
@@ -166,7 +166,7 @@ def test_an_error_that_lasts_is_told_of_once(
     loop.start()
     assert loop.often.wait(5)
     loop.stop()
-    assert loop.seen["bad"] > 1
+    assert loop.maintained["bad"] > 1
     [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
     assert "bad cannot be read; bad too cannot be read" in error.message
 
@@ -174,27 +174,27 @@ def test_an_error_that_lasts_is_told_of_once(
 class TestQueueBackoff:
     def test_each_queue_rests_for_longer_each_time_until_it_goes_well(self) -> None:
         now = [0.0]
-        setbacks, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
+        backoff, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
         lengths = []
         for _ in range(10):
-            lengths.append(setbacks.failed([queue], 1.0)[queue])
-            assert setbacks.seconds_left(queue) == pytest.approx(lengths[-1])
+            lengths.append(backoff.failed([queue], 1.0)[queue])
+            assert backoff.seconds_left(queue) == pytest.approx(lengths[-1])
             now[0] += lengths[-1]
-            assert setbacks.seconds_left(queue) == 0
+            assert backoff.seconds_left(queue) == 0
         assert lengths[:3] == [0.1, 0.2, 0.4]
         assert lengths[-1] == RETRY_DELAYS[-1]
 
-        setbacks.succeeded(queue)
+        backoff.succeeded(queue)
 
-        assert setbacks.failed([queue], 0.5) == {queue: 0.05}
+        assert backoff.failed([queue], 0.5) == {queue: 0.05}
 
     def test_what_lasts_is_told_of_again_after_a_while_and_what_is_new_at_once(self) -> None:
         now = [0.0]
-        setbacks, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
+        backoff, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
 
         def is_news(error: Exception) -> bool:
-            setbacks.failed([queue], 1.0)
-            return bool(setbacks.to_log({queue: error}))
+            backoff.failed([queue], 1.0)
+            return bool(backoff.to_log({queue: error}))
 
         assert is_news(KeyError("a"))
         assert not is_news(KeyError("a"))
@@ -206,11 +206,11 @@ class TestQueueBackoff:
 
     def test_queues_that_are_gone_are_forgotten(self) -> None:
         now = [0.0]
-        setbacks, queues = QueueBackoff(lambda: now[0]), memory_queues()
-        setbacks.failed([queues["gone"]], 1.0)
+        backoff, queues = QueueBackoff(lambda: now[0]), memory_queues()
+        backoff.failed([queues["gone"]], 1.0)
         now[0] += LOG_INTERVAL + 1.0
-        setbacks.failed([queues["other"]], 1.0)
-        assert setbacks.failed([queues["gone"]], 1.0) == {queues["gone"]: RETRY_DELAYS[0]}
+        backoff.failed([queues["other"]], 1.0)
+        assert backoff.failed([queues["gone"]], 1.0) == {queues["gone"]: RETRY_DELAYS[0]}
 
 
 def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:

@@ -11,7 +11,7 @@ from ackline.stores.contract import Heartbeat, LeaseExtension
 from ackline.testing import ManualClock
 
 
-def beat(worker: str, ttl: float = 10.0) -> Heartbeat:
+def make_heartbeat(worker: str, ttl: float = 10.0) -> Heartbeat:
     return Heartbeat(id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl)
 
 
@@ -85,8 +85,8 @@ class TestMissedHeartbeats:
         queue.enqueue_many(range(3))
         queue.claim(2, lease=300, worker="silent")
         [kept] = queue.claim(1, lease=300, worker="alive")
-        queue.store.heartbeat(queue.key, beat("silent", ttl=10), [])
-        queue.store.heartbeat(queue.key, beat("alive", ttl=60), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("silent", ttl=10), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("alive", ttl=60), [])
         reaper = Reaper([queue], 1.0)
         clock.advance(9)
         reaper.step()
@@ -106,7 +106,7 @@ class TestMissedHeartbeats:
         queue = queues["email"]
         queue.enqueue(1, id="a")
         [job] = queue.claim(lease=300, worker="slow")
-        queue.store.heartbeat(queue.key, beat("slow"), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("slow"), [])
         clock.advance(20)
         leases = queue.store.leases
         hold = LeaseExtension("a", job.record.token, 300)
@@ -114,7 +114,7 @@ class TestMissedHeartbeats:
         def read_then_speak(key: Any, *, worker: str | None = None, limit: int = 200) -> Any:
             found = leases(key, worker=worker, limit=limit)
             if worker is not None:
-                queue.store.heartbeat(queue.key, beat("slow"), [hold])
+                queue.store.heartbeat(queue.key, make_heartbeat("slow"), [hold])
             return found
 
         monkeypatch.setattr(queue.store, "leases", read_then_speak)
@@ -134,12 +134,12 @@ class TestMissedHeartbeats:
 
     def test_a_dead_child_stays_listed_as_dead(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
-        beat = Heartbeat(
+        heartbeat = Heartbeat(
             id="dead", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=60.0
         )
         queue.enqueue(1)
         queue.claim(1, worker="dead")
-        queue.store.heartbeat(queue.key, beat, [])
+        queue.store.heartbeat(queue.key, heartbeat, [])
         expire_worker(queue, "dead", "its process was killed by signal 9")
         clock.advance(0.01)
 

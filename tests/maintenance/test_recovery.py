@@ -22,7 +22,7 @@ from ackline.testing import ManualClock
 LEASE = 5.0
 
 
-def beat(worker: str) -> Heartbeat:
+def make_heartbeat(worker: str) -> Heartbeat:
     return Heartbeat(
         id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=10.0
     )
@@ -74,7 +74,7 @@ class TestCounting:
         assert len(queue.claim(2, worker="next", lease=300)) == 2
         assert counted(queue) == {RecoveredBy.SWEEP: 2, RecoveredBy.CLAIM: 2}
 
-        queue.store.heartbeat(queue.key, beat("next"), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("next"), [])
         clock.advance(11)
         Reaper([queue], 1.0).step()
         assert counted(queue)[RecoveredBy.HEARTBEAT] == 2
@@ -117,10 +117,10 @@ class TestCounting:
     ) -> None:
         queue = queues["email"]
         lapse(queue, clock, "a")
-        [seen] = queue.store.leases(queue.key)
+        [lease] = queue.store.leases(queue.key)
         Reaper([queue], 1.0).step()
 
-        assert not queue.expire([seen])[0].applied
+        assert not queue.expire([lease])[0].applied
 
         assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
@@ -207,7 +207,7 @@ class TestTurnedOff:
         queue = queues["email"]
         queue.configure(recovery=False)
         lapse(queue, clock, "a")
-        queue.store.heartbeat(queue.key, beat("gone"), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("gone"), [])
         clock.advance(60)
 
         Maintenance([queue]).step()
@@ -249,7 +249,7 @@ class TestTurnedOff:
         lapse(queue, clock, "lapsed")
         queue.enqueue(1, id="silent")
         queue.claim(lease=3600, worker="silent one")
-        queue.store.heartbeat(queue.key, beat("silent one"), [])
+        queue.store.heartbeat(queue.key, make_heartbeat("silent one"), [])
         clock.advance(11)
 
         assert recover(queue).expired == 2

@@ -136,7 +136,7 @@ class TestRaces:
         read, held_up = queue.store.read_keys, threading.Event()
 
         def read_slowly(*args: Any) -> Any:
-            answer = read(*args)
+            receipt = read(*args)
             if not held_up.is_set():
                 held_up.set()
                 quick.step()
@@ -144,7 +144,7 @@ class TestRaces:
                 clock.advance(1)
                 Pruner([queue], 1.0).step()
                 assert ids(queue) == []
-            return answer
+            return receipt
 
         monkeypatch.setattr(queue.store, "read_keys", read_slowly)
         for _ in range(3):
@@ -263,11 +263,11 @@ def test_a_tick_whose_job_failed_is_not_enqueued_again_after_an_error(
     scheduler.step()
     clock.advance(60)
     write = queue.store.write_keys
-    notes = []
+    entries = []
 
     def write_once(*args: Any) -> bool:
-        notes.append(args)
-        if len(notes) == 2:
+        entries.append(args)
+        if len(entries) == 2:
             raise StoreUnavailable("cut")
         return write(*args)
 
@@ -277,7 +277,7 @@ def test_a_tick_whose_job_failed_is_not_enqueued_again_after_an_error(
     [job] = queue.claim()
     queue.bury(job, "boom")
     scheduler.step()
-    assert len(notes) > 2
+    assert len(entries) > 2
     assert queue.claim() == []
     assert queue.counts()[State.FAILED] == 1
 

@@ -8,25 +8,29 @@ from ackline.testing import ManualClock
 
 
 def test_a_key_is_new_once() -> None:
-    seen = RotatingBloomFilter()
-    assert [seen.add(("q", "a")), seen.add(("q", "a")), seen.add(("r", "a"))] == [True, False, True]
+    bloom = RotatingBloomFilter()
+    assert [bloom.add(("q", "a")), bloom.add(("q", "a")), bloom.add(("r", "a"))] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_keys_are_told_apart_however_they_are_cut() -> None:
-    seen = RotatingBloomFilter()
-    assert all(seen.add(key) for key in [("a:b", "c"), ("a", "b:c"), ("a:b:c", "")])
+    bloom = RotatingBloomFilter()
+    assert all(bloom.add(key) for key in [("a:b", "c"), ("a", "b:c"), ("a:b:c", "")])
 
 
 def test_keys_are_forgotten_after_two_rotations() -> None:
     clock = ManualClock()
-    seen = RotatingBloomFilter(rotate_after=10.0, now=clock.now)
-    seen.add("a")
+    bloom = RotatingBloomFilter(rotate_after=10.0, now=clock.now)
+    bloom.add("a")
     clock.advance(10)
-    assert not seen.add("a")
+    assert not bloom.add("a")
     for _ in range(2):
         clock.advance(10)
-        seen.add("b")
-    assert seen.add("a")
+        bloom.add("b")
+    assert bloom.add("a")
 
 
 def test_a_store_has_one_filter_that_goes_with_it() -> None:

@@ -58,9 +58,9 @@ def test_force_takes_them_all(queue):
 
 
 def test_only_its_own_notes_go(queue):
-    notes = [(sort, name) for sort in ("schedules", "cron") for name in ("email", "email2")]
-    for sort, name in notes:
-        note(queue, RESERVED_KEY_PREFIX, sort, name, "nightly")
+    entries = [(section, name) for section in ("schedules", "cron") for name in ("email", "email2")]
+    for section, name in entries:
+        note(queue, RESERVED_KEY_PREFIX, section, name, "nightly")
     note(queue, "mine", "email")
     note(queue, RESERVED_KEY_PREFIX, "readers", "email", "audit")
     queue.enqueue(1)
@@ -93,13 +93,13 @@ def test_a_job_that_comes_in_between_is_not_taken_along(queue, monkeypatch):
     queue.complete(job)
     purge = queue.store.purge
 
-    def purge_beside_a_producer(*said):
-        gone = purge(*said)
-        if gone:
+    def purge_while_enqueueing(*arguments):
+        deleted = purge(*arguments)
+        if deleted:
             queue.enqueue(2, id="late")
-        return gone
+        return deleted
 
-    monkeypatch.setattr(queue.store, "purge", purge_beside_a_producer)
+    monkeypatch.setattr(queue.store, "purge", purge_while_enqueueing)
 
     with pytest.raises(QueueNotEmpty):
         queue.drop()

@@ -99,8 +99,8 @@ def test_an_id_that_was_being_remembered() -> None:
             busy.pause()
         return 0.0
 
-    seen = RotatingBloomFilter(capacity=10, now=now)
-    assert busy.fork(lambda: seen.add("a"), lambda: seen.add("b")) == 0
+    bloom = RotatingBloomFilter(capacity=10, now=now)
+    assert busy.fork(lambda: bloom.add("a"), lambda: bloom.add("b")) == 0
 
 
 def test_what_the_parent_took_back_is_counted_by_the_parent() -> None:

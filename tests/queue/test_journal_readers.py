@@ -262,7 +262,7 @@ def test_who_meets_a_queue_while_it_is_pruned_keeps_its_place(
     own = ReaderCursor(queue.store, "default", queue.name, "lake")
     read_keys, reads = queue.store.read_keys, list[None]()
 
-    def meet(*given: Any) -> Any:
+    def wait_for_others(*given: Any) -> Any:
         found = read_keys(*given)
         reads.append(None)
         if len(reads) == 1:
@@ -272,6 +272,6 @@ def test_who_meets_a_queue_while_it_is_pruned_keeps_its_place(
             every.save(last.cursor)
         return found
 
-    monkeypatch.setattr(queue.store, "read_keys", meet)
+    monkeypatch.setattr(queue.store, "read_keys", wait_for_others)
 
     assert oldest_needed_cursor(queue.store, queue.key) in (first.cursor, second.cursor)

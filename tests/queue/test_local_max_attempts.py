@@ -34,7 +34,7 @@ def decide(queue: Queue[Any, Any]) -> ResolvedPolicy:
     return queue.policies.of(job.record)
 
 
-def noted(queues: Queues) -> dict[str, int]:
+def recorded(queues: Queues) -> dict[str, int]:
     return dict(load_max_attempts(queues.store, queues["work"].key))
 
 
@@ -42,7 +42,7 @@ def test_what_is_stored_needs_no_note(queues: Queues) -> None:
     queues["work"].configure(policy=Policy(max_attempts=9), kinds={"mail": Policy(max_attempts=8)})
 
     assert decide(process(queues)).max_attempts == 8
-    assert noted(queues) == {}
+    assert recorded(queues) == {}
 
 
 def test_the_defaults_of_a_service(queues: Queues) -> None:
@@ -50,7 +50,7 @@ def test_the_defaults_of_a_service(queues: Queues) -> None:
     queue.policies.defaults = ResolvedPolicy(max_attempts=5)
 
     assert decide(queue).max_attempts == 5
-    assert noted(queues) == {ALL_KINDS: 5}
+    assert recorded(queues) == {ALL_KINDS: 5}
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_the_defaults_of_a_service(queues: Queues) -> None:
 def test_what_a_handler_was_given(queues: Queues, handler: dict[str, Any], attempts: int) -> None:
     decide(process(queues, **handler))
 
-    assert noted(queues) == {"mail": attempts}
+    assert recorded(queues) == {"mail": attempts}
 
 
 def test_the_most_stays_while_processes_are_replaced(queues: Queues) -> None:
     for attempts in (5, 3, 4):
         process(queues, max_attempts=attempts).policies.publish()
 
-    assert noted(queues) == {"mail": 5}
+    assert recorded(queues) == {"mail": 5}
     assert queues["work"].settings().kinds["mail"].max_attempts == 4
 
 
@@ -77,7 +77,7 @@ def test_so_does_what_an_earlier_version_has_published(queues: Queues) -> None:
 
     process(queues).policies.publish()
 
-    assert noted(queues) == {"mail": 5}
+    assert recorded(queues) == {"mail": 5}
     assert queues["work"].settings().kinds == {}
 
 
@@ -85,15 +85,15 @@ def test_it_is_noted_anew_after_the_queue_was_dropped(queues: Queues) -> None:
     queue = process(queues, max_attempts=5)
     decide(queue)
     queues["work"].drop(force=True)
-    assert noted(queues) == {}
+    assert recorded(queues) == {}
 
     queue.policies.settings(max_age=0)
     decide(queue)
 
-    assert noted(queues) == {"mail": 5}
+    assert recorded(queues) == {"mail": 5}
 
 
-class NoRoom(MemoryStore):
+class FullStore(MemoryStore):
     """Takes no notes."""
 
     def write_keys(self, tenant: Any, writes: Any) -> Any:
@@ -101,4 +101,4 @@ class NoRoom(MemoryStore):
 
 
 def test_a_store_that_takes_no_note_takes_outcomes() -> None:
-    assert decide(process(Queues(NoRoom()), max_attempts=5)).max_attempts == 5
+    assert decide(process(Queues(FullStore()), max_attempts=5)).max_attempts == 5

@@ -42,7 +42,7 @@ def state_of(queue: Queue[Any, Any], id: str) -> State:
     return job.state
 
 
-def bring_to(queue: Queue[Any, Any], state: str) -> None:
+def bring_to_state(queue: Queue[Any, Any], state: str) -> None:
     """A job `a` in the state wanted."""
     queue.enqueue(1, id="a", delay=60 if state == "scheduled" else 0)
     if state in ("queued", "scheduled"):
@@ -70,7 +70,7 @@ class TestCancel:
     def test_a_waiting_job_never_runs(
         self, queue: Queue[Any, Any], clock: ManualClock, state: str
     ) -> None:
-        bring_to(queue, state)
+        bring_to_state(queue, state)
         assert queue.cancel("a", by="me") is State.CANCELLED
         clock.advance(60)
         assert queue.claim() == []
@@ -91,7 +91,7 @@ class TestCancel:
         self, queue: Queue[Any, Any], way: str
     ) -> None:
         queue.configure(policy=Policy(keep_cancelled=5.0))
-        bring_to(queue, "processing")
+        bring_to_state(queue, "processing")
         [job] = queue.jobs(states=["processing"]).jobs
         queue.cancel("a")
 
@@ -116,7 +116,7 @@ class TestCancel:
 
     @pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
     def test_a_finished_job_stays_as_it_is(self, queue: Queue[Any, Any], state: str) -> None:
-        bring_to(queue, state)
+        bring_to_state(queue, state)
         assert queue.cancel("a") == state
         assert state_of(queue, "a") == state
 
@@ -137,7 +137,7 @@ class TestRedrive:
         assert queue.counts()[State.FAILED] == 0
 
     def test_later(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
-        bring_to(queue, "failed")
+        bring_to_state(queue, "failed")
         queue.redrive("a", delay=10)
         assert queue.claim() == []
         clock.advance(10)
@@ -145,7 +145,7 @@ class TestRedrive:
 
     @pytest.mark.parametrize("state", [state for state in STATES if state != "failed"])
     def test_only_the_dead(self, queue: Queue[Any, Any], state: str) -> None:
-        bring_to(queue, state)
+        bring_to_state(queue, state)
         with pytest.raises(WrongState) as refused:
             queue.redrive("a")
         assert (refused.value.id, refused.value.state) == ("a", state)
@@ -193,22 +193,22 @@ class TestEdit:
         assert len(queue.claim()) == 1
 
     def test_not_while_it_runs(self, queue: Queue[Any, Any]) -> None:
-        bring_to(queue, "processing")
+        bring_to_state(queue, "processing")
         with pytest.raises(WrongState):
             queue.edit("a", payload=2)
 
     def test_only_what_was_seen(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
-        seen = queue.status("a")
-        queue.edit("a", payload=2, expected=seen)
+        known = queue.status("a")
+        queue.edit("a", payload=2, expected=known)
 
         with pytest.raises(JobChanged):
-            queue.edit("a", payload=3, expected=seen)
+            queue.edit("a", payload=3, expected=known)
 
         assert queue.claim()[0].payload == 2
 
     def test_one_that_was_seen_running_is_in_the_wrong_state(self, queue: Queue[Any, Any]) -> None:
-        bring_to(queue, "processing")
+        bring_to_state(queue, "processing")
         with pytest.raises(WrongState):
             queue.edit("a", payload=2, expected=queue.status("a"))
 
@@ -217,11 +217,11 @@ class TestEdit:
     ) -> None:
         queue.enqueue(1, id="a")
         [job] = queue.claim()
-        seen = queue.status("a")
+        known = queue.status("a")
         queue.release(job)
 
         with pytest.raises(JobChanged):
-            queue.edit("a", payload=2, expected=seen)
+            queue.edit("a", payload=2, expected=known)
 
     def test_bad_values_change_nothing(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
@@ -236,13 +236,13 @@ class TestMove:
     @pytest.mark.parametrize("state", [state for state in STATES if state != "processing"])
     def test_to_another_queue(self, queues: Queues, state: str) -> None:
         here, there = queues["email"], queues["other"]
-        bring_to(here, state)
+        bring_to_state(here, state)
         here.move("a", "other")
         assert here.status("a") is None
         assert state_of(there, "a") == state
 
     def test_not_while_it_runs(self, queue: Queue[Any, Any]) -> None:
-        bring_to(queue, "processing")
+        bring_to_state(queue, "processing")
         with pytest.raises(WrongState):
             queue.move("a", "other")
 
@@ -300,12 +300,12 @@ class TestQueue:
         queue.enqueue(1, id="a")
         purge = queue.store.purge
 
-        def purge_beside_a_producer(*said: Any) -> int:
+        def purge_while_enqueueing(*arguments: Any) -> int:
             clock.advance(1)
             queue.enqueue(2, id="b")
-            return purge(*said)
+            return purge(*arguments)
 
-        monkeypatch.setattr(queue.store, "purge", purge_beside_a_producer)
+        monkeypatch.setattr(queue.store, "purge", purge_while_enqueueing)
 
         assert queue.purge() == 1
         assert [job.id for job in queue.jobs().jobs] == ["b"]
@@ -369,15 +369,15 @@ class TestQueue:
 class TestJobs:
     def test_pages_list_each_job_once(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue_many([NewJob(n, id=f"{n:03}") for n in range(250)])
-        seen, cursor = [], None
+        job_ids, cursor = [], None
         while True:
             page = queue.jobs(limit=100, cursor=cursor)
             assert len(page.jobs) <= 100
-            seen += [job.id for job in page.jobs]
+            job_ids += [job.id for job in page.jobs]
             cursor = page.cursor
             if cursor is None:
                 break
-        assert seen == [f"{n:03}" for n in range(250)]
+        assert job_ids == [f"{n:03}" for n in range(250)]
 
     @pytest.mark.every_store
     def test_by_state_kind_time_and_text(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
@@ -579,7 +579,7 @@ def test_what_an_edit_could_not_change_is_refused(queues: Queues) -> None:
     queue.enqueue(1, id="waiting")
     queue.enqueue(1, id="done", priority=9)
     queue.complete(queue.claim()[0])
-    told = len(list(queue.events()))
+    reported = len(list(queue.events()))
 
     with pytest.raises(WrongState) as waits:
         queue.keep_result("waiting", 5.0)
@@ -589,7 +589,7 @@ def test_what_an_edit_could_not_change_is_refused(queues: Queues) -> None:
     with pytest.raises(InvalidOption, match="edit"):
         queue.edit("waiting")
 
-    assert len(list(queue.events())) == told
+    assert len(list(queue.events())) == reported
     queue.edit("waiting", delay=5.0)
     queue.keep_result("done", 5.0)
 

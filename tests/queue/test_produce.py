@@ -89,8 +89,8 @@ class TestSameId:
             assert queue.enqueue(1, id="a") == Queued("a")
 
     def test_many_of_one_id_make_one_job(self, queue: Queue[Any, Any]) -> None:
-        answers = queue.enqueue_many([NewJob(n, id="a") for n in range(5)])
-        assert answers == [Queued("a"), *[Duplicate("a", State.QUEUED)] * 4]
+        receipts = queue.enqueue_many([NewJob(n, id="a") for n in range(5)])
+        assert receipts == [Queued("a"), *[Duplicate("a", State.QUEUED)] * 4]
         assert [job.payload for job in queue.claim(10)] == [0]
 
 
@@ -104,16 +104,18 @@ class TestMany:
         ]
 
     def test_any_number_in_order(self, queue: Queue[Any, Any]) -> None:
-        answers = queue.enqueue_many(iter(range(2500)))
-        assert len({answer.id for answer in answers}) == 2500
+        receipts = queue.enqueue_many(iter(range(2500)))
+        assert len({answer.id for answer in receipts}) == 2500
         assert [job.payload for job in queue.claim(2500)] == list(range(2500))
 
     def test_no_options_are_the_same_as_the_usual_ones(self, queue: Queue[Any, Any]) -> None:
         plain = queue.draft_builder.draft({"n": 1}, {})
-        said = queue.draft_builder.draft({"n": 1}, {"kind": "default", "priority": 5, "delay": 0.0})
+        arguments = queue.draft_builder.draft(
+            {"n": 1}, {"kind": "default", "priority": 5, "delay": 0.0}
+        )
 
-        assert plain.id < said.id
-        assert plain == msgspec.structs.replace(said, id=plain.id)
+        assert plain.id < arguments.id
+        assert plain == msgspec.structs.replace(arguments, id=plain.id)
 
     def test_large_ones_go_in_steps_of_few(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
@@ -234,8 +236,8 @@ class TestPayloads:
         @queue.handler("mail")
         def send(job: Job[Mail]) -> None: ...
 
-        elsewhere = ackline.Queues(queue.store)[queue.name]
-        elsewhere.enqueue({"to": 5}, kind="mail")
+        other_queue = ackline.Queues(queue.store)[queue.name]
+        other_queue.enqueue({"to": 5}, kind="mail")
         [job] = queue.claim()
         with pytest.raises(ackline.InvalidPayload, match="json"):
             _ = job.payload
@@ -281,13 +283,13 @@ class TestResultTypes:
         assert isinstance(done, Completed)
         assert (done.id, done.state) == ("done", State.COMPLETED)
         assert isinstance(queue.enqueue(1, id="done"), Completed)
-        for look in (
+        for look_up in (
             lambda: done.result,
             lambda: queue.result("done"),
             lambda: queue.enqueue_and_wait(1, id="done"),
         ):
             with pytest.raises(ackline.InvalidPayload, match="json"):
-                look()
+                look_up()
 
 
 class Backwards:

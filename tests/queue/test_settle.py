@@ -24,15 +24,15 @@ def step_of(job: Job[Any]) -> Transition:
 
 
 def test_a_heartbeat_knows_of_the_transaction_before_the_step_is_sent(job: Job[Any]) -> None:
-    seen: list[Act | None] = []
+    recorded: list[Act | None] = []
 
     def take(_step: Transition) -> Verdict:
-        seen.append(job.settled_in_transaction)
+        recorded.append(job.settled_in_transaction)
         return Verdict(True, State.COMPLETED)
 
     settle(job, step_of(job), take, joined=True)
 
-    assert (seen, job.settled_in_transaction) == ([Act.COMPLETE], Act.COMPLETE)
+    assert (recorded, job.settled_in_transaction) == ([Act.COMPLETE], Act.COMPLETE)
 
 
 def test_what_was_refused_or_failed_is_in_no_transaction(job: Job[Any]) -> None:

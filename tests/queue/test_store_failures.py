@@ -64,12 +64,12 @@ class TestClaim:
         [done] = queue.claim(lease=100)
         clock.advance(11)
         claim = queue.store.claim
-        looks = iter([claim, failing(1, claim), claim])
+        claims = iter([claim, failing(1, claim), claim])
 
-        def look(*args: Any) -> Any:
-            return next(looks)(*args)
+        def claim_once(*args: Any) -> Any:
+            return next(claims)(*args)
 
-        monkeypatch.setattr(queue.store, "claim", look)
+        monkeypatch.setattr(queue.store, "claim", claim_once)
         settled = lifecycle.complete(done.record, None, queue.policies.of(done.record))
         request = queue.claim_request(1, None, None, None)
         claimed = queue.claim_records(request, [settled])
@@ -143,12 +143,12 @@ class TestMany:
         queue.enqueue_many(range(600))
         purge = queue.store.purge
 
-        def purge_beside_a_producer(*args: Any) -> int:
+        def purge_while_enqueueing(*args: Any) -> int:
             clock.advance(0.001)
             queue.enqueue("later")
             return purge(*args)
 
-        monkeypatch.setattr(queue.store, "purge", purge_beside_a_producer)
+        monkeypatch.setattr(queue.store, "purge", purge_while_enqueueing)
         assert queue.purge() == 600
         assert {job.payload for job in queue.jobs().jobs} == {"later"}
 

@@ -25,13 +25,13 @@ def refused(request: pytest.FixtureRequest, queues: Queues) -> Iterator[Try]:
     queue = queues["email"]
 
     async def on_loop(name: str, *args: Any, **options: Any) -> None:
-        face = AsyncQueue(queue)
+        async_queue = AsyncQueue(queue)
         try:
-            answer = getattr(face, name)(*args, **options)
+            answer = getattr(async_queue, name)(*args, **options)
             if inspect.isawaitable(answer):
                 await answer
         finally:
-            await face.close()
+            await async_queue.close()
 
     def call(name: str, *args: Any, **options: Any) -> None:
         if request.param == "sync":
@@ -194,9 +194,9 @@ def test_which_queues_there_are_is_told_to_who_mistypes_one(queues: Queues) -> N
     assert queue_not_found_message(queues, "emial").endswith(
         "has no queue 'emial'. Did you mean 'email'?"
     )
-    told = queue_not_found_message(queues, "invoices")
-    assert "There are '0', '1', '2'" in told
-    assert told.endswith("'9', ….")
+    message = queue_not_found_message(queues, "invoices")
+    assert "There are '0', '1', '2'" in message
+    assert message.endswith("'9', ….")
     assert "of tenant 'acme' has no" in queue_not_found_message(
         Queues(queues.store, "acme"), "email"
     )

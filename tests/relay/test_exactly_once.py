@@ -74,18 +74,18 @@ def waiting(queue: Queue[Any, Any]) -> None:
     assert queue.counts()[State.QUEUED] == 1
 
 
-FATES = [completed_and_over, pruned, failed, cancelled, purged]
+OUTCOMES = [completed_and_over, pruned, failed, cancelled, purged]
 
 
 class TestKilledBeforeItSettles:
-    @pytest.mark.parametrize("fate", [waiting, *FATES], ids=lambda fate: fate.__name__)
+    @pytest.mark.parametrize("outcome", [waiting, *OUTCOMES], ids=lambda outcome: outcome.__name__)
     def test_the_next_relay_knows_the_moved_jobs(
-        self, pair: Pair, clock: ManualClock, fate: Callable[[Queue[Any, Any]], None]
+        self, pair: Pair, clock: ManualClock, outcome: Callable[[Queue[Any, Any]], None]
     ) -> None:
         source, target = pair.source["email"], pair.target["email"]
         source.enqueue(1, id="a", result_ttl=0)
         dies_before_it_settles(pair)
-        fate(target)
+        outcome(target)
         clock.advance(LEASE)
 
         relay = make_relay(source, target)
@@ -95,14 +95,14 @@ class TestKilledBeforeItSettles:
         assert enqueues(target) == {"a": 1}
         assert source.counts()[State.PROCESSING] == source.counts()[State.QUEUED] == 0
 
-    @pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+    @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: outcome.__name__)
     def test_control_without_the_ledger_it_runs_twice(
-        self, pair: Pair, clock: ManualClock, fate: Callable[[Queue[Any, Any]], None]
+        self, pair: Pair, clock: ManualClock, outcome: Callable[[Queue[Any, Any]], None]
     ) -> None:
         source, target = pair.source["email"], pair.target["email"]
         source.enqueue(1, id="a", result_ttl=0)
         dies_before_it_settles(pair, naive=True)
-        fate(target)
+        outcome(target)
         clock.advance(LEASE)
 
         make_relay(source, target, naive=True).drain()

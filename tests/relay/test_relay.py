@@ -163,11 +163,11 @@ class TestAnIdThatTheTargetHas:
         assert relay.stats().duplicates == 1
         assert target.claim(10) == []
 
-    @pytest.mark.parametrize("fate", ["failed", "cancelled"])
-    def test_a_failed_or_cancelled_job_is_replaced(self, pair: Pair, fate: str) -> None:
+    @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+    def test_a_failed_or_cancelled_job_is_replaced(self, pair: Pair, outcome: str) -> None:
         source, target = pair.source["email"], pair.target["email"]
         target.enqueue("theirs", id="a", max_attempts=1)
-        if fate == "failed":
+        if outcome == "failed":
             target.fail(target.claim()[0], "boom")
         else:
             target.cancel("a")

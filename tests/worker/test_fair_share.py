@@ -17,47 +17,48 @@ from ackline.worker.fair_share import FairShare
 class TestFairShare:
     """Who may take, without a worker."""
 
-    def takers(self, *weights):
+    def queue_shares(self, *weights):
         shares = FairShare()
-        wanting = [True] * len(weights)
-        return wanting, [
-            shares.add(weight, partial(wanting.__getitem__, n)) for n, weight in enumerate(weights)
+        wants_jobs = [True] * len(weights)
+        return wants_jobs, [
+            shares.add(weight, partial(wants_jobs.__getitem__, n))
+            for n, weight in enumerate(weights)
         ]
 
-    def rounds(self, takers, wanting, count, jobs=10):
-        had = [0] * len(takers)
+    def rounds(self, queue_shares, wants_jobs, count, jobs=10):
+        taken = [0] * len(queue_shares)
         for _ in range(count):
-            for n, taker in enumerate(takers):
-                if wanting[n] and taker.try_take(jobs):
-                    had[n] += jobs
-        return had
+            for n, queue_share in enumerate(queue_shares):
+                if wants_jobs[n] and queue_share.try_take(jobs):
+                    taken[n] += jobs
+        return taken
 
     @pytest.mark.parametrize("weights", [(1, 1), (3, 1), (1, 2, 5), (10, 1)])
     def test_shares_are_as_the_weights(self, weights):
-        wanting, takers = self.takers(*weights)
+        wants_jobs, queue_shares = self.queue_shares(*weights)
 
-        had = self.rounds(takers, wanting, 1000)
+        taken = self.rounds(queue_shares, wants_jobs, 1000)
 
-        for jobs, weight in zip(had, weights, strict=True):
-            assert jobs / sum(had) == pytest.approx(weight / sum(weights), rel=0.05)
+        for jobs, weight in zip(taken, weights, strict=True):
+            assert jobs / sum(taken) == pytest.approx(weight / sum(weights), rel=0.05)
 
     def test_a_queue_alone_gets_all_jobs(self):
-        wanting, takers = self.takers(1, 9)
-        wanting[1] = False
+        wants_jobs, queue_shares = self.queue_shares(1, 9)
+        wants_jobs[1] = False
 
-        assert self.rounds(takers, wanting, 100) == [1000, 0]
+        assert self.rounds(queue_shares, wants_jobs, 100) == [1000, 0]
 
     def test_a_share_is_not_saved_up(self):
-        wanting, takers = self.takers(1, 1)
-        wanting[1] = False
-        self.rounds(takers, wanting, 1000)
-        wanting[1] = True
+        wants_jobs, queue_shares = self.queue_shares(1, 1)
+        wants_jobs[1] = False
+        self.rounds(queue_shares, wants_jobs, 1000)
+        wants_jobs[1] = True
 
-        first, second = self.rounds(takers, wanting, 3000)
+        first, second = self.rounds(queue_shares, wants_jobs, 3000)
         assert 0 < first <= second <= first + shares_module.MAX_CATCH_UP + 20
 
     def test_direct_deliveries_count(self):
-        _, (first, second) = self.takers(1, 1)
+        _, (first, second) = self.queue_shares(1, 1)
         first.count_delivered(10)
 
         assert not first.try_take(1)
@@ -65,22 +66,22 @@ class TestFairShare:
         assert first.try_take(1)
 
     def test_jobs_that_did_not_arrive_are_not_counted(self):
-        wanting, takers = self.takers(1, 1)
+        wants_jobs, queue_shares = self.queue_shares(1, 1)
         for _ in range(100):
-            if takers[0].try_take(10):
-                takers[0].return_unused(10)
+            if queue_shares[0].try_take(10):
+                queue_shares[0].return_unused(10)
 
-        first, second = self.rounds(takers, wanting, 100)
+        first, second = self.rounds(queue_shares, wants_jobs, 100)
         assert abs(first - second) <= 20
 
     def test_a_queue_that_cannot_claim_does_not_delay_others_for_long(self, monkeypatch):
         monkeypatch.setattr(shares_module, "MAX_DEFERRAL", 0.02)
-        _, takers = self.takers(1, 1)
+        _, queue_shares = self.queue_shares(1, 1)
 
-        assert takers[0].try_take(10)
-        assert not takers[0].try_take(10)
+        assert queue_shares[0].try_take(10)
+        assert not queue_shares[0].try_take(10)
         time.sleep(0.03)
-        assert takers[0].try_take(10)
+        assert queue_shares[0].try_take(10)
 
 
 @pytest.fixture
@@ -96,11 +97,11 @@ def fill(queue, count):
 def test_a_short_queue_does_not_wait_for_a_long_one(queues):
     noisy, quiet = queues["noisy"], [queues[f"quiet-{n}"] for n in range(9)]
     waits: dict[str, list[float]] = {queue.name: [] for queue in quiet}
-    done, begun = threading.Event(), threading.Event()
+    done, started = threading.Event(), threading.Event()
 
     @noisy.handler()
     def much(job):
-        begun.set()
+        started.set()
 
     for queue in quiet:
 
@@ -114,7 +115,7 @@ def test_a_short_queue_does_not_wait_for_a_long_one(queues):
     worker = ackline.Worker(noisy, *quiet, maintenance=False)
     worker.start()
     try:
-        assert begun.wait(10)
+        assert started.wait(10)
         for queue in quiet:
             for _ in range(5):
                 queue.enqueue(time.time())
@@ -131,15 +132,15 @@ def test_a_short_queue_does_not_wait_for_a_long_one(queues):
 @pytest.mark.parametrize(("weights", "share"), [((3, 1), 0.75), ((1, 1), 0.5), (None, 0.5)])
 def test_queues_share_a_busy_worker_by_weight(queues, sort, weights, share):
     heavy, light = queues["heavy"], queues["light"]
-    had = {"heavy": 0, "light": 0}
+    taken = {"heavy": 0, "light": 0}
     shares: list[float] = []
     enough = threading.Event()
 
     def count(name):
         def handler(job):
-            had[name] += 1
-            if sum(had.values()) == 16_000:
-                shares.append(had["heavy"] / 16_000)
+            taken[name] += 1
+            if sum(taken.values()) == 16_000:
+                shares.append(taken["heavy"] / 16_000)
                 enough.set()
 
         async def async_handler(job):

@@ -125,9 +125,9 @@ class StallingStore(MemoryStore):
         self.go_on.wait(60)
         return super().apply(queue, transitions)
 
-    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+    def heartbeat(self, queue: Any, sent: Any, extensions: Any) -> Any:
         self.go_on.wait(60)
-        return super().heartbeat(queue, beat, holds)
+        return super().heartbeat(queue, sent, extensions)
 
     def describe(self, tenant: Any, name: Any = None, **options: Any) -> Any:
         self.go_on.wait(60)

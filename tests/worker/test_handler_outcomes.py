@@ -66,9 +66,9 @@ def test_a_payload_of_the_wrong_type_fails_the_attempt_with_the_reason(queue, st
         return job.payload.to
 
     start(queue)
-    elsewhere = ackline.Queues(queue.store)[queue.name]
+    other_queue = ackline.Queues(queue.store)[queue.name]
     with pytest.raises(JobFailed, match="`to`"):
-        elsewhere.enqueue_and_wait({}, kind="email", timeout=TIMEOUT)
+        other_queue.enqueue_and_wait({}, kind="email", timeout=TIMEOUT)
 
 
 def test_an_unresolvable_payload_type_is_refused_at_registration(queue):
@@ -84,18 +84,18 @@ def test_an_unresolvable_payload_type_is_refused_at_registration(queue):
 
 @pytest.mark.every_store
 def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(queue, start):
-    seen = []
+    recorded = []
 
     @queue.handler(max_attempts=3, backoff=0)
     def broken(job):
-        seen.append(job.attempts)
+        recorded.append(job.attempts)
         raise RuntimeError("no luck")
 
     start(queue)
     with pytest.raises(JobFailed) as caught:
         queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
 
-    assert seen == [1, 2, 3]
+    assert recorded == [1, 2, 3]
     assert caught.value.failure is not None
     assert caught.value.failure.type == "RuntimeError"
     assert "no luck" in caught.value.failure.traceback
@@ -257,10 +257,10 @@ def test_no_job_sees_what_another_has_set_in_its_context(queue, start, sort):
     """Also not when one begins where another ends, in its thread or its task."""
     tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody's")
     tenant.set("the worker's")
-    seen = []
+    recorded = []
 
     def see(job):
-        seen.append(tenant.get())
+        recorded.append(tenant.get())
         tenant.set(job.payload)
 
     async def see_async(job):
@@ -270,8 +270,8 @@ def test_no_job_sees_what_another_has_set_in_its_context(queue, start, sort):
     queue.handler("default")(see if sort == "sync" else see_async)
     queue.enqueue_many(["ann's", "bob's"] * 5)
     start(queue, concurrency=1)
-    until(lambda: len(seen) == 10)
-    assert seen == ["the worker's"] * 10
+    until(lambda: len(recorded) == 10)
+    assert recorded == ["the worker's"] * 10
 
 
 @pytest.mark.every_store
@@ -347,7 +347,7 @@ def test_jobs_that_wait_too_long_for_a_thread_are_released_to_other_workers(
     """A burst of quick jobs makes a worker fetch far ahead; then slow ones come."""
     queue, other = queues["work"], Queues(queues.store)["work"]
     go_on = threading.Event()
-    helped = threading.Event()
+    ended = threading.Event()
 
     @queue.handler
     def work(job):
@@ -355,9 +355,9 @@ def test_jobs_that_wait_too_long_for_a_thread_are_released_to_other_workers(
             go_on.wait(TIMEOUT)
 
     @other.handler
-    def help_out(job):
+    def end_handler(job):
         if job.payload == "slow":
-            helped.set()
+            ended.set()
 
     queue.enqueue_many(["quick"] * 3000)
     queue.enqueue_many(["slow"] * 50)
@@ -366,21 +366,21 @@ def test_jobs_that_wait_too_long_for_a_thread_are_released_to_other_workers(
         if event.act == "complete" and queue.counts()[State.COMPLETED] >= 3000:
             break
     start(other, concurrency=4)
-    assert helped.wait(TIMEOUT)
+    assert ended.wait(TIMEOUT)
     go_on.set()
 
 
 def test_slow_handlers_do_not_prefetch_jobs(queue, start):
-    began, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     @queue.handler
     def slow(job):
-        began.set()
+        started.set()
         go_on.wait(TIMEOUT)
 
     queue.enqueue_many(range(50))
     start(queue, concurrency=2)
-    assert began.wait(TIMEOUT)
-    held = queue.counts()[State.PROCESSING]
+    assert started.wait(TIMEOUT)
+    leased = queue.counts()[State.PROCESSING]
     go_on.set()
-    assert held <= 4
+    assert leased <= 4

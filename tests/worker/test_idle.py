@@ -18,9 +18,9 @@ def test_an_idle_worker_claims_no_more_often_than_it_has_to(queue, start, monkey
 
     monkeypatch.setattr(queue.store, "claim", counted)
     start(queue)
-    began = time.monotonic()
+    started = time.monotonic()
 
     time.sleep(20 * interval)
 
     # The first claim, and one that was half an interval late.
-    assert 2 <= len(claims) <= 2 + 1.2 * (time.monotonic() - began) / interval
+    assert 2 <= len(claims) <= 2 + 1.2 * (time.monotonic() - started) / interval

@@ -17,16 +17,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:Deprecati
 class Deciding(LeasedJob):
     """It is in the middle of being decided how this one ends."""
 
-    __slots__ = ("begun", "go_on")
+    __slots__ = ("go_on", "started")
 
     @property
     def lost(self) -> bool:
-        self.begun.set()
+        self.started.set()
         return not self.go_on.wait(SOON)
 
     @lost.setter
     def lost(self, value: bool) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.started, self.go_on = threading.Event(), threading.Event()
 
 
 def test_a_forked_child_can_settle_while_its_parent_was_settling(queue):
@@ -40,7 +40,7 @@ def test_a_forked_child_can_settle_while_its_parent_was_settling(queue):
     )
     thread = threading.Thread(target=deciding.mark_settling)
     thread.start()
-    assert deciding.begun.wait(SOON)
+    assert deciding.started.wait(SOON)
 
     child = os.fork()
     if child == 0:

@@ -75,11 +75,11 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
 ):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
-    began, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     @queue.handler("never-stops", timeout=0.05 if way == "timeout" else None, max_attempts=1)
     async def never_stops(job):
-        began.set()
+        started.set()
         while not go_on.is_set():
             try:
                 await asyncio.sleep(0.01)
@@ -92,7 +92,7 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
 
     queue.enqueue(1, kind="never-stops", id="never-stops", lease=0.3)
     start(queue, concurrency=1)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     if way == "lost":
         queue.purge(ids=["never-stops"])
     assert queue.enqueue_and_wait(1, kind="quick", timeout=TIMEOUT) == "ran"
@@ -101,7 +101,7 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
 
 def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, monkeypatch):
     monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
-    began, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
     running, most = 0, 0
     lock = threading.Lock()
 
@@ -109,7 +109,7 @@ def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, m
     def work(job):
         nonlocal running, most
         if job.payload == "hang":
-            began.set()
+            started.set()
             go_on.wait(TIMEOUT)
             return
         with lock:
@@ -121,7 +121,7 @@ def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, m
 
     queue.enqueue("hang", id="hang")
     start(queue, concurrency=1)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     queue.purge(ids=["hang"])
     queue.enqueue_and_wait("next", timeout=TIMEOUT)
     # When the hung one finally ends, there is only one thread again.
@@ -161,11 +161,11 @@ def test_a_timer_that_fails_does_not_end_the_others(queue, start, caplog):
 
 @pytest.mark.every_store
 def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, start):
-    began, stopped = threading.Event(), threading.Event()
+    started, stopped = threading.Event(), threading.Event()
 
     @queue.handler(lease=0.3)
     async def unlucky(job):
-        began.set()
+        started.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -174,7 +174,7 @@ def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, st
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     # An operator takes the job away: the lease is gone.
     assert queue.purge(ids=["a"]) == 1
     assert stopped.wait(TIMEOUT)
@@ -186,10 +186,10 @@ class SilentStore(MemoryStore):
 
     cut_off = False
 
-    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+    def heartbeat(self, queue: Any, sent: Any, extensions: Any) -> Any:
         if self.cut_off:
             raise StoreUnavailable("no answer")
-        return super().heartbeat(queue, beat, holds)
+        return super().heartbeat(queue, sent, extensions)
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -197,20 +197,20 @@ def test_a_handler_is_stopped_when_no_heartbeat_succeeds_within_its_lease(start,
     caplog.set_level(logging.CRITICAL)
     store = SilentStore()
     queue = Queues(store)["work"]
-    began, ended, told = threading.Event(), threading.Event(), []
+    started, ended, reported = threading.Event(), threading.Event(), []
 
     @queue.handler(lease=1.0)
     def work(job):
-        began.set()
-        told.append(job.signal.wait(1.6))
+        started.set()
+        reported.append(job.signal.wait(1.6))
         ended.set()
 
     queue.enqueue(1, id="a")
     start(queue, maintenance=False)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     store.cut_off = cut
     assert ended.wait(TIMEOUT)
-    assert told[0] is cut
+    assert reported[0] is cut
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])
@@ -239,16 +239,16 @@ def test_a_handler_stopped_for_its_lease_fails_with_that_reason(start, sort, cap
 
 @pytest.mark.every_store
 def test_a_cancel_request_sets_the_signal_of_a_running_job_at_once(queue, start):
-    began = threading.Event()
+    started = threading.Event()
 
     @queue.handler
     def polite(job):
-        began.set()
+        started.set()
         return "stopped" if job.signal.wait(TIMEOUT) else "never asked"
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     asked = time.monotonic()
     assert queue.cancel("a") is State.PROCESSING
     assert queue.result("a", timeout=TIMEOUT) == "stopped"
@@ -290,11 +290,11 @@ def test_an_idle_worker_sends_no_extra_heartbeats_for_writes_of_others(queues, s
     """A listener on a file wakes up for any write to it, and each heartbeat is a write."""
     monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 3600.0)
     queue, beats = queues["work"], []
-    beat = queue.store.heartbeat
+    send_heartbeat = queue.store.heartbeat
 
     def counted(*given):
         beats.append(given)
-        return beat(*given)
+        return send_heartbeat(*given)
 
     monkeypatch.setattr(queue.store, "heartbeat", counted)
     queue.handler(lambda job: None)

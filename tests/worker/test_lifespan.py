@@ -23,20 +23,20 @@ def run_job(queue: Queue[Any, Any], worker: Worker) -> None:
 
 
 def test_an_async_lifespan_runs_on_the_loop_of_the_handlers(queue: Queue[Any, Any]) -> None:
-    seen: list[Any] = []
+    recorded: list[Any] = []
 
     async def lifespan() -> AsyncIterator[dict[str, Any]]:
-        seen.append(asyncio.get_running_loop())
+        recorded.append(asyncio.get_running_loop())
         yield {"pool": "open"}
-        seen.append(asyncio.get_running_loop())
+        recorded.append(asyncio.get_running_loop())
 
     @queue.handler
     async def handle(job: ackline.Job[Any]) -> None:
-        seen.append((asyncio.get_running_loop(), job.resources["pool"]))
+        recorded.append((asyncio.get_running_loop(), job.resources["pool"]))
 
     run_job(queue, Worker(queue, lifespan=lifespan))
 
-    opened, (handled, pool), closed = seen
+    opened, (handled, pool), closed = recorded
     assert opened is handled is closed
     assert pool == "open"
 
@@ -44,20 +44,20 @@ def test_an_async_lifespan_runs_on_the_loop_of_the_handlers(queue: Queue[Any, An
 def test_a_sync_lifespan_opens_and_closes_in_the_thread_of_the_worker(
     queue: Queue[Any, Any],
 ) -> None:
-    seen: list[Any] = []
+    recorded: list[Any] = []
 
     def lifespan() -> Iterator[dict[str, Any]]:
-        seen.append(threading.current_thread())
+        recorded.append(threading.current_thread())
         yield {"db": "open"}
-        seen.append(threading.current_thread())
+        recorded.append(threading.current_thread())
 
     @queue.handler
     def handle(job: ackline.Job[Any]) -> None:
-        seen.append(job.resources["db"])
+        recorded.append(job.resources["db"])
 
     run_job(queue, Worker(queue, lifespan=lifespan))
 
-    assert seen == [threading.current_thread(), "open", threading.current_thread()]
+    assert recorded == [threading.current_thread(), "open", threading.current_thread()]
 
 
 def test_a_worker_whose_lifespan_fails_does_not_start(queue: Queue[Any, Any]) -> None:

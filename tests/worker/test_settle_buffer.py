@@ -32,42 +32,42 @@ class BufferFixture:
 
 
 @pytest.fixture
-def scene() -> BufferFixture:
+def fixture() -> BufferFixture:
     return BufferFixture()
 
 
-def test_the_first_outcome_wakes_the_claim_loop(scene):
-    scene.put(1)
+def test_the_first_outcome_wakes_the_claim_loop(fixture):
+    fixture.put(1)
 
-    assert scene.calls == 1
-
-
-def test_the_next_outcomes_wait_for_a_batch(scene):
-    scene.put(1)
-    scene.buffer.rearm()
-    scene.put(ENOUGH - 2)
-
-    assert scene.calls == 1
+    assert fixture.calls == 1
 
 
-def test_the_last_outcome_does_not_wait(scene):
-    scene.put(1)
-    scene.buffer.rearm()
-    scene.idle = True
-    scene.put(1)
+def test_the_next_outcomes_wait_for_a_batch(fixture):
+    fixture.put(1)
+    fixture.buffer.rearm()
+    fixture.put(ENOUGH - 2)
 
-    assert scene.calls == 2
-
-
-def test_a_claim_loop_is_woken_once_for_many_outcomes(scene):
-    scene.put(5 * ENOUGH)
-
-    assert scene.calls == 1
+    assert fixture.calls == 1
 
 
-def test_outcomes_after_rearm_wake_it_again(scene):
-    scene.put(ENOUGH)
-    scene.buffer.rearm()
-    scene.put(1)
+def test_the_last_outcome_does_not_wait(fixture):
+    fixture.put(1)
+    fixture.buffer.rearm()
+    fixture.idle = True
+    fixture.put(1)
 
-    assert scene.calls == 2
+    assert fixture.calls == 2
+
+
+def test_a_claim_loop_is_woken_once_for_many_outcomes(fixture):
+    fixture.put(5 * ENOUGH)
+
+    assert fixture.calls == 1
+
+
+def test_outcomes_after_rearm_wake_it_again(fixture):
+    fixture.put(ENOUGH)
+    fixture.buffer.rearm()
+    fixture.put(1)
+
+    assert fixture.calls == 2

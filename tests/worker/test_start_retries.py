@@ -27,10 +27,10 @@ class StoreThatFailsFirst(MemoryStore):
         super().__init__()
         self.troubles = troubles
 
-    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+    def heartbeat(self, queue: Any, sent: Any, extensions: Any) -> Any:
         if self.troubles:
             raise self.troubles.pop()
-        return super().heartbeat(queue, beat, holds)
+        return super().heartbeat(queue, sent, extensions)
 
 
 @pytest.mark.parametrize("sort", [StoreReadOnly, StoreFull, StoreUnavailable])

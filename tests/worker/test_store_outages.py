@@ -113,18 +113,18 @@ def test_outcomes_are_kept_while_the_store_refuses_access(start, caplog):
     caplog.set_level(logging.CRITICAL)
     store = ForbiddenStore()
     queue = Queues(store)["work"]
-    began, go_on, runs = threading.Event(), threading.Event(), []
+    started, go_on, runs = threading.Event(), threading.Event(), []
 
     @queue.handler(lease=60, max_attempts=1)
     def count(job):
         runs.append(job.id)
-        began.set()
+        started.set()
         go_on.wait(TIMEOUT)
         return "done"
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     store.locked.set()
     go_on.set()
     assert store.refused.wait(TIMEOUT)
@@ -154,10 +154,10 @@ class LockedStore(MemoryStore):
 
     locked = True
 
-    def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
+    def heartbeat(self, queue: Any, sent: Any, extensions: Any) -> Any:
         if self.locked:
             raise StoreUnavailable("the database is locked")
-        return super().heartbeat(queue, beat, holds)
+        return super().heartbeat(queue, sent, extensions)
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])
@@ -187,14 +187,14 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
     stored = queue.settings()
     looked: list[int] = []
 
-    def pause_after_the_look() -> Any:
+    def pause_after_reading() -> Any:
         if not looked:
             looked.append(1)
             ackline.Queues(queue.store)[queue.name].pause()
             return stored
         return type(queue.policies).stored_settings(queue.policies)
 
-    queue.policies.stored_settings = pause_after_the_look
+    queue.policies.stored_settings = pause_after_reading
     queue.policies.publish()
     del queue.policies.stored_settings
     settings = queue.settings()
@@ -210,12 +210,12 @@ def test_the_claim_loop_survives_errors_with_claimed_jobs(start, caplog):
     troubles = [StoreUnavailable("a transient error")] * 6
     policy = queue.policies.of
 
-    def moody_policy(record: Any) -> Any:
+    def failing_policy(record: Any) -> Any:
         if troubles:
             raise troubles.pop()
         return policy(record)
 
-    queue.policies.of = moody_policy  # type: ignore[method-assign]
+    queue.policies.of = failing_policy  # type: ignore[method-assign]
     assert queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT) == 3
     assert troubles == []
     assert queue.status("a").attempts == 1  # type: ignore[union-attr]
@@ -338,17 +338,17 @@ def test_jobs_that_no_executor_accepted_are_released(queue, start, monkeypatch, 
 
 def begin_and_close_the_store(queue: Any, go_on: threading.Event) -> Worker:
     """A worker whose store was closed while one job ran and others waited."""
-    began = threading.Event()
+    started = threading.Event()
 
     def work(job: Any) -> None:
-        began.set()
+        started.set()
         go_on.wait(TIMEOUT)
 
     queue.handler(work)
     queue.enqueue_many(range(9))
     worker = Worker(queue, concurrency=1, maintenance=False)
     worker.start()
-    assert began.wait(TIMEOUT)
+    assert started.wait(TIMEOUT)
     queue.store.close()
     return worker
 

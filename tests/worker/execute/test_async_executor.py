@@ -109,10 +109,10 @@ def test_blocking_calls_share_a_few_threads_that_no_process_waits_for(queue, sta
 
     @queue.handler
     async def block(job):
-        seen = await asyncio.gather(*(asyncio.to_thread(where) for _ in range(100)))
+        recorded = await asyncio.gather(*(asyncio.to_thread(where) for _ in range(100)))
         with pytest.raises(ZeroDivisionError):
             await asyncio.to_thread(lambda: 1 / 0)
-        return [len(set(seen)) <= 40, all(thread.daemon for thread in seen)]
+        return [len(set(recorded)) <= 40, all(thread.daemon for thread in recorded)]
 
     start(queue)
     assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == [True, True]

@@ -52,11 +52,11 @@ class ExecutorFixture:
     async def _run_async(self, job: Any) -> None:
         self.called.append(job.id)
 
-    def _settle(self, held: LeasedJob, transition: Transition) -> None:
-        if held.mark_settling():
+    def _settle(self, leased: LeasedJob, transition: Transition) -> None:
+        if leased.mark_settling():
             self.outcomes.put(transition)
 
-    def held(self, id: str) -> LeasedJob:
+    def leased(self, id: str) -> LeasedJob:
         self.queue.enqueue(1, id=id)
         [job] = self.queue.claim(worker="w")
         record, handler = job.record, self.queue.handlers["default"]
@@ -68,35 +68,39 @@ class ExecutorFixture:
 
 
 @pytest.fixture(params=[ThreadExecutor, AsyncExecutor])
-def scene(queue: Queue[Any, Any], request: pytest.FixtureRequest) -> Iterator[ExecutorFixture]:
-    scene = ExecutorFixture(queue, request.param)
-    yield scene
-    scene.stop()
+def executor_fixture(
+    queue: Queue[Any, Any], request: pytest.FixtureRequest
+) -> Iterator[ExecutorFixture]:
+    executor_fixture = ExecutorFixture(queue, request.param)
+    yield executor_fixture
+    executor_fixture.stop()
 
 
 def test_a_job_interrupted_before_it_starts_is_released(
-    scene: ExecutorFixture,
+    executor_fixture: ExecutorFixture,
 ) -> None:
     """As for a lease that could not be extended; otherwise it would stay leased forever."""
-    first, second = scene.held("first"), scene.held("second")
-    scene.executor.interrupt(first, StopReason.LEASE_LOST)
-    scene.executor.submit([first, second])
-    scene.executor.interrupt(first, StopReason.LEASE_LOST)
-    scene.start()
+    first, second = executor_fixture.leased("first"), executor_fixture.leased("second")
+    executor_fixture.executor.interrupt(first, StopReason.LEASE_LOST)
+    executor_fixture.executor.submit([first, second])
+    executor_fixture.executor.interrupt(first, StopReason.LEASE_LOST)
+    executor_fixture.start()
 
-    outcomes = [scene.next_outcome(), scene.next_outcome()]
+    outcomes = [executor_fixture.next_outcome(), executor_fixture.next_outcome()]
 
     assert outcomes == [("first", Act.RELEASE), ("second", Act.COMPLETE)]
-    assert scene.called == ["second"]
+    assert executor_fixture.called == ["second"]
 
 
-def test_a_job_interrupted_once_it_is_submitted_is_settled(scene: ExecutorFixture) -> None:
-    held = scene.held("a")
-    scene.start()
+def test_a_job_interrupted_once_it_is_submitted_is_settled(
+    executor_fixture: ExecutorFixture,
+) -> None:
+    leased = executor_fixture.leased("a")
+    executor_fixture.start()
 
-    scene.executor.submit([held])
-    scene.executor.interrupt(held, StopReason.LEASE_LOST)
+    executor_fixture.executor.submit([leased])
+    executor_fixture.executor.interrupt(leased, StopReason.LEASE_LOST)
 
-    id, act = scene.next_outcome()
+    id, act = executor_fixture.next_outcome()
     assert id == "a"
     assert act in {Act.RELEASE, Act.COMPLETE, Act.FAIL}

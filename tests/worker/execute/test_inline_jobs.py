@@ -57,44 +57,44 @@ def test_a_slow_inline_job_does_not_delay_others(queue, start, monkeypatch):
     # Only a notification makes a thread claim, not the time.
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
     monkeypatch.setattr("ackline.worker.claim_loop.MAX_POLL_INTERVAL", 60.0)
-    scene = InlineFixture(queue)
+    fixture = InlineFixture(queue)
     start(queue)
-    scene.slow_inline()
+    fixture.slow_inline()
 
     # One at a time: each notification has to arrive while that thread is busy.
     ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
 
     # The other thread must not run any: no thread would listen for the next.
     assert not [name for name in ran_in if "claims" in name]
-    scene.go_on.set()
+    fixture.go_on.set()
     assert "claims" in queue.result("slow", timeout=SOON)
 
 
 def test_jobs_claimed_together_are_not_run_inline(queue, start):
-    scene = InlineFixture(queue)
+    fixture = InlineFixture(queue)
 
     @queue.handler("async")
-    async def beside(job):
+    async def other_handler(job):
         return "ran"
 
     start(queue)
-    scene.inline()
+    fixture.inline()
     queue.enqueue_many([NewJob("slow"), NewJob("x", kind="async", id="beside")])
     assert queue.result("beside", timeout=SOON) == "ran"
-    scene.go_on.set()
+    fixture.go_on.set()
 
 
 def test_the_slot_of_a_notified_thread_is_not_taken(queue, monkeypatch):
     monkeypatch.setattr(thread_executor, "QUICK_SECONDS", SOON)
     executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
-    scene = InlineFixture(queue)
+    fixture = InlineFixture(queue)
     queue.enqueue_many(["quick"] * 3)
     first, second, third = (
         LeasedJob(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
         for job in queue.claim(3)
     )
     executor.submit([first])
-    until(lambda: scene.most == 1 and executor.running_count == 0)
+    until(lambda: fixture.most == 1 and executor.running_count == 0)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SOON)  # no thread wakes up meanwhile
     try:
@@ -105,53 +105,53 @@ def test_the_slot_of_a_notified_thread_is_not_taken(queue, monkeypatch):
         sys.setswitchinterval(interval)
     until(lambda: executor.running_count == 0)
     assert executor.run_inline(third)
-    assert scene.most == 1
+    assert fixture.most == 1
     executor.stop()
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_an_inline_job_counts_towards_the_concurrency(queue, start, concurrency):
-    scene = InlineFixture(queue)
+    fixture = InlineFixture(queue)
     start(queue, concurrency=concurrency)
-    scene.slow_inline()
+    fixture.slow_inline()
     queue.enqueue_many(["slow"] * 3)
     if concurrency > 1:
-        until(lambda: scene.most == concurrency)
-    scene.go_on.set()
+        until(lambda: fixture.most == concurrency)
+    fixture.go_on.set()
     queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
-    assert scene.most == concurrency
+    assert fixture.most == concurrency
 
 
 def test_an_inline_job_that_ignores_its_timeout_frees_its_slot(queue, start, monkeypatch):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
-    scene = InlineFixture(queue, timeout=0.3, max_attempts=1)
+    fixture = InlineFixture(queue, timeout=0.3, max_attempts=1)
     start(queue, concurrency=1)
-    scene.slow_inline()
+    fixture.slow_inline()
     with pytest.raises(JobFailed, match=r"0\.3 s"):
         queue.result("slow", timeout=SOON)
     assert queue.enqueue_and_wait("quick", timeout=SOON)
 
-    scene.go_on.set()
-    until(lambda: scene.running == 0)
-    scene.most = 0
-    scene.inline()
+    fixture.go_on.set()
+    until(lambda: fixture.running == 0)
+    fixture.most = 0
+    fixture.inline()
     queue.enqueue_many(["quick"] * 50)
     queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
-    assert scene.most == 1
+    assert fixture.most == 1
 
 
 def test_a_stop_leaves_a_hung_inline_job_behind(queue, monkeypatch):
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
-    scene = InlineFixture(queue)
+    fixture = InlineFixture(queue)
     worker = Worker(queue, grace=0.05)
     worker.start()
-    scene.slow_inline()
+    fixture.slow_inline()
 
-    began = time.monotonic()
+    started = time.monotonic()
     worker.stop()
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
     assert queue.status("slow").state is State.QUEUED
-    scene.go_on.set()
+    fixture.go_on.set()
     until(lambda: not [one for one in threading.enumerate() if "ackline claims" in one.name])
     assert queue.status("slow").state is State.QUEUED

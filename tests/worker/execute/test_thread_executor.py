@@ -39,12 +39,12 @@ def test_a_thread_that_cannot_be_started_is_started_later(
     queue.handler(lambda _job: ran.set())
     queue.enqueue(1)
     [job] = queue.claim()
-    held = LeasedJob(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
+    leased = LeasedJob(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
     executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
     executor.start()
     system = ThreadLimit(monkeypatch)
 
-    executor.submit([held])
+    executor.submit([leased])
     system.refused.clear()
     assert system.refused.wait(TIMEOUT)  # it is tried again, for the job waits
     assert executor.running_count == 0

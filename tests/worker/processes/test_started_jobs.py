@@ -105,9 +105,9 @@ def test_unstarted_jobs_are_released_without_an_attempt(queue, started, writer):
 
     [hit] = [job for job in queue.jobs().jobs if job.id == first.id]
     assert hit.attempts == 1
-    for spared in (second, third):
-        assert queue.status(spared.id).state is State.QUEUED
-        assert queue.status(spared.id).attempts == 0
+    for unstarted in (second, third):
+        assert queue.status(unstarted.id).state is State.QUEUED
+        assert queue.status(unstarted.id).attempts == 0
 
 
 def test_control_without_marks_all_jobs_lose_an_attempt(queue):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEARD = """
+PROGRAM = """
 from ackline.worker.processes.stop_signals import handle_stop_signals
 handle_stop_signals(lambda number: stopping.set())
 """
@@ -38,23 +38,23 @@ print(signal.Signals(first).name, signal.getsignal(signal.SIGHUP).name)
 """
 
 
-def run_program(program: str, patience: float) -> str:
+def run_program(program: str, timeout: float) -> str:
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True)
     return done.stdout.strip()
 
 
-def run(install: str, patience: float) -> str:
-    return run_program(INTERRUPTED.format(install=install), patience)
+def run(install: str, timeout: float) -> str:
+    return run_program(INTERRUPTED.format(install=install), timeout)
 
 
 def test_a_signal_during_a_lock_is_handled():
-    assert run(HEARD, patience=30) == "True"
+    assert run(PROGRAM, timeout=30) == "True"
 
 
 def test_control_a_signal_handler_that_acquires_the_lock_hangs():
     with pytest.raises(subprocess.TimeoutExpired):
-        run(CONTROL, patience=1)
+        run(CONTROL, timeout=1)
 
 
 def test_an_ignored_signal_stays_ignored():

@@ -65,19 +65,19 @@ def claim():
 """
 
 SEND_PINGS = "child_process.stop_with_parent(stopping.set)\n"
-OBEY = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
+EXIT_ON_SIGTERM = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
 LIVE = "claim()\nstopping.wait(30)\n"
 
-HEALTHY = CHILD + SEND_PINGS + OBEY + LIVE
-SENDS_NO_PINGS = CHILD + OBEY + LIVE
+HEALTHY = CHILD + SEND_PINGS + EXIT_ON_SIGTERM + LIVE
+SENDS_NO_PINGS = CHILD + EXIT_ON_SIGTERM + LIVE
 IGNORES_SIGTERM = CHILD + SEND_PINGS + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LIVE
 # In native code that keeps the interpreter's lock, as a regular expression may.
 HANGS_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "claim()\ntime.sleep(0.3)\n"
+    CHILD + SEND_PINGS + EXIT_ON_SIGTERM + "claim()\ntime.sleep(0.3)\n"
     "if first: ctypes.PyDLL(None).sleep(30)\nstopping.wait(30)\n"
 )
 KILLS_ITSELF_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "claim()\n"
+    CHILD + SEND_PINGS + EXIT_ON_SIGTERM + "claim()\n"
     "if first: os.kill(os.getpid(), signal.SIGRTMIN + 2)\nstopping.wait(30)\n"
 )
 
@@ -85,8 +85,8 @@ KILLS_ITSELF_ONCE = (
 class Supervised:
     """A supervisor of one process, in a process of its own."""
 
-    def __init__(self, folder: Path, conduct: str, grace: float, store: str) -> None:
-        program = [sys.executable, "-c", SUPERVISE, str(folder), conduct, str(grace), store]
+    def __init__(self, folder: Path, script: str, grace: float, store: str) -> None:
+        program = [sys.executable, "-c", SUPERVISE, str(folder), script, str(grace), store]
         self.process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
         # What never comes must not be waited for: then its standard error ends.
         self.limit = threading.Timer(LONGEST, self.process.kill)
@@ -95,12 +95,12 @@ class Supervised:
     def wait_for(self, words: str) -> str:
         """The next line that has these words."""
         assert self.process.stderr is not None
-        seen = []
+        recorded = []
         for line in self.process.stderr:
-            seen.append(line)
+            recorded.append(line)
             if words in line:
                 return line
-        raise AssertionError(f"{words!r} never came: {''.join(seen)}")
+        raise AssertionError(f"{words!r} never came: {''.join(recorded)}")
 
     def child(self) -> int:
         """The process that claims next."""
@@ -111,9 +111,9 @@ class Supervised:
         for _ in range(signals):
             self.process.send_signal(signal.SIGTERM)
             time.sleep(0.05)  # two signals of one sort at once are one
-        _, said = self.process.communicate(timeout=within)
-        assert self.process.returncode == 0, said
-        return str(said)
+        _, arguments = self.process.communicate(timeout=within)
+        assert self.process.returncode == 0, arguments
+        return str(arguments)
 
 
 Supervise = Callable[..., Supervised]
@@ -123,8 +123,8 @@ Supervise = Callable[..., Supervised]
 def supervise(tmp_path: Path) -> Iterator[Supervise]:
     started: list[Supervised] = []
 
-    def begin(conduct: str, grace: float = 5.0, store: str = "") -> Supervised:
-        started.append(Supervised(tmp_path, conduct, grace, store))
+    def begin(script: str, grace: float = 5.0, store: str = "") -> Supervised:
+        started.append(Supervised(tmp_path, script, grace, store))
         return started[-1]
 
     yield begin
@@ -141,7 +141,7 @@ def queue(tmp_path: Path) -> Iterator[ackline.Queue[Any, Any]]:
         yield queues["work"]
 
 
-def gone(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -158,21 +158,21 @@ def test_a_hung_process_is_restarted_and_its_jobs_are_taken_back(supervise, queu
     hung = supervisor.child()
     assert f"{hung} did not respond for 0.5 s" in supervisor.wait_for("killing it")
     assert supervisor.child() != hung
-    assert gone(hung)
+    assert has_exited(hung)
     freed = next(event for event in queue.events(follow_for=5) if event.act is Act.EXPIRE)
     assert "did not respond" in freed.note
     assert "did not respond" not in supervisor.stop()
 
 
-@pytest.mark.parametrize("conduct", [HEALTHY, SENDS_NO_PINGS], ids=["speaks", "never spoke"])
-def test_control_a_healthy_process_is_left_alone(supervise, conduct):
+@pytest.mark.parametrize("script", [HEALTHY, SENDS_NO_PINGS], ids=["speaks", "never spoke"])
+def test_control_a_healthy_process_is_left_alone(supervise, script):
     """One that never gave a sign has been started by a command that knows nothing of them."""
-    supervisor = supervise(conduct)
+    supervisor = supervise(script)
     child = supervisor.child()
     time.sleep(1)
-    assert not gone(child)
+    assert not has_exited(child)
     assert "killed" not in supervisor.stop()
-    assert gone(child)
+    assert has_exited(child)
 
 
 def test_a_suspended_machine_is_not_mistaken_for_a_hung_process(supervise):
@@ -206,7 +206,7 @@ def test_a_process_that_does_not_stop_is_killed_after_its_grace_period(supervise
     supervisor = supervise(IGNORES_SIGTERM, grace=0.1)
     child = supervisor.child()
     assert f"{child} did not stop in time: killing it" in supervisor.stop()
-    assert gone(child)
+    assert has_exited(child)
     assert queue.status("a").state is not State.PROCESSING
 
 
@@ -221,14 +221,14 @@ def test_a_second_signal_does_not_wait_for_the_grace_period(supervise):
     supervisor = supervise(IGNORES_SIGTERM, grace=60)
     child = supervisor.child()
     assert "did not stop in time" in supervisor.stop(signals=2)
-    assert gone(child)
+    assert has_exited(child)
 
 
 def test_a_second_signal_does_not_wait_for_a_store_that_does_not_respond(supervise):
     supervisor = supervise(HEALTHY, grace=60, store="stalled")
     child = supervisor.child()
     assert "may still be leased" in supervisor.stop(signals=2)
-    assert gone(child)
+    assert has_exited(child)
 
 
 # --- processes that die ---
