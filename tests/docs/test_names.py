@@ -12,6 +12,17 @@ LISTED = re.compile(r"<!-- never -->(.*)<!-- /never -->", re.DOTALL)
 ROW = re.compile(r"^\| ([a-z, ]+) \| .* \|$", re.MULTILINE)
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
+CHECKED = (
+    "src",
+    "tools",
+    "examples",
+    "benchmarks",
+    "tests/harness",
+    "tests/faults",
+    "tests/mutants",
+)
+"""Folders whose names are checked."""
+
 EXEMPT: dict[str, str] = {}
 """Names that keep such a word, and why."""
 
@@ -62,7 +73,7 @@ def offending(names: set[str], words: frozenset[str]) -> list[str]:
 
 
 def modules() -> list[Path]:
-    return sorted((ROOT / "src").rglob("*.py"))
+    return sorted(module for folder in CHECKED for module in (ROOT / folder).rglob("*.py"))
 
 
 def test_no_name_contains_a_listed_word() -> None:
@@ -77,7 +88,7 @@ def test_no_name_contains_a_listed_word() -> None:
 
 
 def test_no_package_is_named_by_a_listed_word() -> None:
-    folders = {folder.name for folder in (ROOT / "src").rglob("*") if folder.is_dir()}
+    folders = {module.parent.name for module in modules()}
 
     assert offending(folders, never()) == []
 

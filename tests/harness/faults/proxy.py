@@ -27,7 +27,7 @@ CutPoint = Literal["before", "after", "delivered"]
 class ConnectionCut(msgspec.Struct):
     """Cuts the next `count` exchanges with these bytes in the request or the answer."""
 
-    moment: CutPoint
+    point: CutPoint
     count: int = 1
     skip: int = 0
     matching: bytes = b""
@@ -75,10 +75,10 @@ class CutSchedule:
             matching_cuts = [cut for cut in self._cuts if cut.answering and cut.answering in answer]
             return self._count(self._next(matching_cuts))
 
-    def _count(self, moment: CutPoint | None) -> CutPoint | None:
-        if moment is not None:
-            self.done[moment] += 1
-        return moment
+    def _count(self, point: CutPoint | None) -> CutPoint | None:
+        if point is not None:
+            self.done[point] += 1
+        return point
 
     def _next(self, matching_cuts: Sequence[ConnectionCut]) -> CutPoint | None:
         for cut in matching_cuts:
@@ -88,7 +88,7 @@ class CutSchedule:
             cut.count -= 1
             if cut.count == 0:
                 self._cuts.remove(cut)
-            return cut.moment
+            return cut.point
         return None
 
     def _random_cut(self) -> CutPoint | None:
@@ -193,14 +193,14 @@ class Proxy:
 
     @property
     def done(self) -> Counter[CutPoint]:
-        """How many exchanges were cut, at which moment."""
+        """How many exchanges were cut, by cut point."""
         return self.cuts.done
 
     # --- faults ---
 
-    def cut_next(self, moment: CutPoint, **details: Any) -> None:
+    def cut_next(self, point: CutPoint, **details: Any) -> None:
         """Cut the connection of the next exchanges; the details are those of a `ConnectionCut`."""
-        self.cuts.add(ConnectionCut(moment, **details))
+        self.cuts.add(ConnectionCut(point, **details))
 
     def cut_at_random(self, probability: float, seed: int) -> None:
         """Cut each exchange with this probability, before or after; 0 ends it."""
@@ -259,10 +259,10 @@ class Proxy:
         with self._lock:
             self._connections.discard(connection)
 
-    def report_cut(self, moment: CutPoint) -> None:
+    def report_cut(self, point: CutPoint) -> None:
         """Report that a connection is about to be cut."""
         if self._on_cut is not None:
-            self._on_cut(moment)
+            self._on_cut(point)
 
 
 class ProxiedConnection:
@@ -309,12 +309,12 @@ class ProxiedConnection:
         with contextlib.suppress(OSError):
             while chunk := self._receive(self._server):
                 self._in_exchange = False
-                moment = self._cut_point or self._proxy.cuts.decide_on_answer(chunk)
-                if moment is not None:
-                    self._proxy.report_cut(moment)
-                if moment != "after":
+                point = self._cut_point or self._proxy.cuts.decide_on_answer(chunk)
+                if point is not None:
+                    self._proxy.report_cut(point)
+                if point != "after":
                     self._client.sendall(chunk)
-                if moment is not None:
+                if point is not None:
                     break
         self.cut()
 

@@ -78,6 +78,6 @@ def _cut(
         return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _record_cut(scenario: ServerScenario, role: str, moment: CutPoint) -> None:
-    with scenario.server_fault(f"cut a {role} {_WHEN[moment]}"):
+def _record_cut(scenario: ServerScenario, role: str, point: CutPoint) -> None:
+    with scenario.server_fault(f"cut a {role} {_WHEN[point]}"):
         pass
