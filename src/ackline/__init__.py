@@ -1,5 +1,6 @@
 """A reliable job queue: an accepted job is never lost, no stale worker overwrites a live one."""
 
+from ackline.app import App, AsyncTask, EnqueueRequest, Task, current_job, resource
 from ackline.core.config import Policy, QueueSettings
 from ackline.core.errors import (
     AcklineError,
@@ -7,6 +8,7 @@ from ackline.core.errors import (
     ConfigError,
     EventsDropped,
     HandlersHang,
+    InvalidArguments,
     InvalidJob,
     InvalidName,
     InvalidOption,
@@ -46,6 +48,8 @@ from ackline.worker import Execution, Hooks, Worker
 __all__ = [
     "AcklineError",
     "Act",
+    "App",
+    "AsyncTask",
     "Cancel",
     "CannotJoin",
     "Completed",
@@ -53,12 +57,14 @@ __all__ = [
     "Dead",
     "Done",
     "Duplicate",
+    "EnqueueRequest",
     "Event",
     "EventsDropped",
     "Execution",
     "Failure",
     "HandlersHang",
     "Hooks",
+    "InvalidArguments",
     "InvalidJob",
     "InvalidName",
     "InvalidOption",
@@ -95,13 +101,16 @@ __all__ = [
     "StoreMismatch",
     "StoreReadOnly",
     "StoreUnavailable",
+    "Task",
     "Timeout",
     "UnknownStore",
     "Worker",
     "WrongState",
+    "current_job",
     "exponential",
     "fixed",
     "linear",
     "open",
+    "resource",
     "schedule",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ackline.aio.base import AsyncQueueBase
+from ackline.core.job import Draft
 from ackline.core.limits import require_seconds, require_text
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
@@ -62,6 +63,10 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
         draft = self.sync.draft_builder.draft_awaited(payload, options, timeout)
+        return await self.enqueue_draft_and_wait(draft, timeout)
+
+    async def enqueue_draft_and_wait(self, draft: Draft, timeout: float) -> R:
+        """Enqueue a draft, then await its result."""
         waiter = await self._result_waiter()
         wakeups = waiter.wakeups
         receipt = self.sync.from_receipt(await self._enqueues.submit(draft))

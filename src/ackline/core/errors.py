@@ -8,7 +8,8 @@ AcklineError
 │   ├── InvalidName        an id, kind, queue or tenant that cannot be stored
 │   ├── InvalidOption      a priority, delay, … outside its range
 │   └── InvalidPayload     cannot be encoded unchanged, or is not of its declared type
-│       └── PayloadTooLarge
+│       ├── PayloadTooLarge
+│       └── InvalidArguments  arguments that a task does not take, or that cannot be stored
 ├── Timeout                the timeout has passed; the job itself is not affected
 ├── JobNotFound            there is no job with this id, or no longer
 ├── JobFailed              the job is in the DLQ; `failure` says why
@@ -115,6 +116,10 @@ class PayloadTooLarge(InvalidPayload):
         )
         self.size = size
         self.limit = limit
+
+
+class InvalidArguments(InvalidPayload, TypeError):
+    """Arguments that a task does not take, or that cannot be stored."""
 
 
 class Timeout(AcklineError, TimeoutError):

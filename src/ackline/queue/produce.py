@@ -130,7 +130,12 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
-        draft = self.draft_builder.draft_awaited(payload, options, timeout)
+        return self.enqueue_draft_and_wait(
+            self.draft_builder.draft_awaited(payload, options, timeout), timeout
+        )
+
+    def enqueue_draft_and_wait(self, draft: Draft, timeout: float) -> R:
+        """Enqueue a draft, then wait for its result."""
         waiter = self.waiter  # it listens before the job can finish
         wakeups = waiter.wakeups
         receipt = self.from_receipt(self.store_drafts([draft])[0])

@@ -35,11 +35,10 @@ MIN_AWAITED_RESULT_TTL = 1.0
 """Minimum seconds to keep a result that is waited for."""
 
 
-class CallOptions(TypedDict, total=False):
-    """The options of a job whose result is waited for."""
+class JobOptions(TypedDict, total=False):
+    """The options that every job may have."""
 
     id: str
-    kind: str
     priority: int
     delay: float
     run_at: float | datetime.datetime
@@ -54,10 +53,26 @@ class CallOptions(TypedDict, total=False):
     trace: str
 
 
+class CallOptions(JobOptions, total=False):
+    """The options of a job whose result is waited for."""
+
+    kind: str
+
+
 class EnqueueOptions(CallOptions, total=False):
     """All options of one job."""
 
     timeout: float
+
+
+class TaskOptions(JobOptions, total=False):
+    """The options of a call of a task; its kind is the task's."""
+
+    timeout: float
+    wait: float
+    """Seconds that `call` waits for the result."""
+    connection: object
+    """Enqueue in the transaction that is open on this connection."""
 
 
 class NewJob(Generic[T]):

@@ -1,0 +1,309 @@
+"""Tasks: functions that are called through a queue."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
+
+import msgspec
+
+from ackline.app.arguments import Arguments
+from ackline.app.middleware import wrap, wrap_async
+from ackline.core.config import Policy, suggestion_for
+from ackline.core.errors import InvalidOption, InvalidPayload, PayloadTooLarge
+from ackline.queue import Completed, Enqueued, Job, NewJob, Queue
+from ackline.queue.drafts.builder import EnqueueOptions, TaskOptions
+from ackline.queue.handlers import Handler, is_async
+
+if TYPE_CHECKING:
+    from ackline.aio import AsyncQueue
+    from ackline.app.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_WAIT = 30.0
+"""Seconds that `call` waits for the result."""
+
+_OPTIONS = frozenset(TaskOptions.__annotations__)
+
+
+class EnqueueRequest:
+    """A call of a task that is about to be enqueued; hooks may change arguments and options."""
+
+    __slots__ = ("arguments", "options", "task")
+
+    def __init__(
+        self, task: BaseTask[..., Any], arguments: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        self.task = task
+        self.arguments = arguments
+        self.options = options
+
+
+class BaseTask(Generic[P, R]):
+    """A function of an app that workers run."""
+
+    __name__: str
+
+    def __init__(
+        self,
+        app: App,
+        function: Callable[..., Any],
+        kind: str,
+        queue: str,
+        policy: Policy,
+        options: TaskOptions,
+    ) -> None:
+        self.app = app
+        self.function = function
+        self.kind = kind
+        self.queue_name = queue
+        self.policy = policy
+        self.arguments = Arguments(kind, function)
+        self._given = options
+        functools.update_wrapper(cast(Any, self), function)
+
+    def __repr__(self) -> str:
+        return f"<task {self.kind!r} of queue {self.queue_name!r}>"
+
+    def options(self, **options: Unpack[TaskOptions]) -> Self:
+        """The same task with options for the jobs that are enqueued through it.
+
+        >>> welcome.options(id="w-1", delay=300, priority=8).enqueue(to="ann")  # doctest: +SKIP
+        """
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(
+                f"unknown option of a task: "
+                f"{', '.join(sorted(unknown))}{suggestion_for(unknown, _OPTIONS)}"
+            )
+        copy = self.__class__.__new__(self.__class__)
+        copy.__dict__.update(self.__dict__)
+        copy._given = {**self._given, **options}
+        return copy
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """Enqueue a call; when this returns, the job is as durable as the store makes it.
+
+        >>> welcome.enqueue(to="ann@example.com")  # doctest: +SKIP
+        """
+        payload, options = self._request(self.arguments.pack(args, kwargs))
+        _require_no_wait(options)
+        with self._explaining(payload):
+            answer = self.queue.enqueue(payload, **options)
+        return self.typed(answer)
+
+    def enqueue_many(
+        self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
+    ) -> list[Enqueued]:
+        """Enqueue many calls in few writes: dicts of arguments, or `NewJob`s with own options.
+
+        >>> welcome.enqueue_many([{"to": "ann"}, {"to": "bob"}])  # doctest: +SKIP
+        """
+        connection = self._given.get("connection")
+        answers = self.queue.enqueue_many(map(self.new_job, calls), connection=connection)
+        return list(map(self.typed, answers))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Enqueue a call and wait for its result, 30 seconds unless `options(wait=…)` says else.
+
+        Raises `Timeout`, `JobFailed` or `JobCancelled`; after a `Timeout` the job may still run.
+        """
+        payload, options = self._request(self.arguments.pack(args, kwargs))
+        wait = options.pop("wait", DEFAULT_WAIT)
+        _require_no_connection(options)
+        with self._explaining(payload):
+            draft = self.queue.draft_builder.draft_awaited(payload, options, wait)
+        return self.load(self.queue.enqueue_draft_and_wait(draft, wait))
+
+    def result(self, id: str, wait: float = 0.0) -> R:
+        """The result of a job of this task, waiting up to `wait` seconds for it."""
+        return self.load(self.queue.result(id, wait))
+
+    @property
+    def aio(self) -> AioTask[P, R]:
+        """The same task, for asyncio."""
+        return AioTask(self)
+
+    @property
+    def queue(self) -> Queue[Any, Any]:
+        """The queue of its jobs; opens the app if it is not open."""
+        return self.app.queues[self.queue_name]
+
+    # --- for the app ---
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is async."""
+        return is_async(self.function)
+
+    def handler(self) -> Handler:
+        """The handler that runs the task's jobs, within the app's middleware."""
+        if self.is_async:
+            handle = wrap_async(self._async_handle(), self.app.async_middleware)
+        else:
+            handle = wrap(self._handle(), self.app.sync_middleware)
+        return Handler(
+            kind=self.kind,
+            function=functools.wraps(self.function)(handle),
+            is_async=self.is_async,
+            payload_type=self.arguments.type,
+            policy=self.policy,
+            resources=self.arguments.resources,
+        )
+
+    def new_job(self, call: Mapping[str, Any] | NewJob[Mapping[str, Any]]) -> NewJob[Any]:
+        """One of many calls, checked."""
+        arguments, own = (
+            (call.payload, call.options) if isinstance(call, NewJob) else (call, EnqueueOptions())
+        )
+        payload, options = self._request(self.arguments.pack_mapping(arguments))
+        options.pop("connection", None)
+        _require_no_wait(options)
+        return NewJob(payload, **{**options, **own})
+
+    def typed(self, answer: Enqueued) -> Enqueued:
+        """The answer to an enqueue, with the result of a completed job as its declared type."""
+        if isinstance(answer, Completed):
+            return msgspec.structs.replace(answer, result=self.load(answer.result))
+        return answer
+
+    def load(self, result: Any) -> R:
+        """A stored result as the declared type, or `InvalidPayload`."""
+        try:
+            loaded: R = self.arguments.result.load(result)
+        except ValueError as error:
+            raise InvalidPayload(
+                f"the result of task {self.kind} does not fit its declared type: {error}"
+            ) from error
+        return loaded
+
+    def _request(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        options: dict[str, Any] = {**self._given, "kind": self.kind}
+        if not self.app.enqueue_hooks:
+            return arguments, options
+        request = EnqueueRequest(self, dict(arguments), options)
+        for hook in self.app.enqueue_hooks:
+            hook(request)
+        return self.arguments.pack((), request.arguments), request.options
+
+    def _explaining(self, arguments: Mapping[str, Any]) -> _Explaining:
+        return _Explaining(self, arguments)
+
+    def _handle(self) -> Callable[[Job[Any]], Any]:
+        function, arguments = self.function, self.arguments
+        if arguments.result.needs_dump:
+            return lambda job: arguments.result.dump(function(**arguments.unpack(job)))
+        if arguments.is_plain:
+            return lambda job: function(**msgspec.structs.asdict(job.payload))
+        return lambda job: function(**arguments.unpack(job))
+
+    def _async_handle(self) -> Callable[[Job[Any]], Coroutine[Any, Any, Any]]:
+        call, result = self._handle_call(), self.arguments.result
+        if not result.needs_dump:
+            return call
+
+        async def call_and_dump(job: Job[Any]) -> Any:
+            return result.dump(await call(job))
+
+        return call_and_dump
+
+    def _handle_call(self) -> Callable[[Job[Any]], Coroutine[Any, Any, Any]]:
+        function, arguments = self.function, self.arguments
+        if arguments.is_plain:
+            return lambda job: function(**msgspec.structs.asdict(job.payload))
+        return lambda job: function(**arguments.unpack(job))
+
+
+class Task(BaseTask[P, R]):
+    """A plain function as a task. Called directly, it runs here, as in a unit test."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.arguments.require_no_injection(args, kwargs)
+        result: R = self.function(*args, **kwargs)
+        return result
+
+
+class AsyncTask(BaseTask[P, R]):
+    """An async function as a task. Called directly, it runs here, as in a unit test."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        self.arguments.require_no_injection(args, kwargs)
+        result: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        return result
+
+
+class AioTask(Generic[P, R]):
+    """A task for asyncio: the same methods, to be awaited."""
+
+    def __init__(self, task: BaseTask[P, R]) -> None:
+        self._task = task
+
+    def __repr__(self) -> str:
+        return f"{self._task!r}.aio"
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
+        """Enqueue a call; concurrent callers share one write."""
+        task = self._task
+        payload, options = task._request(task.arguments.pack(args, kwargs))
+        _require_no_wait(options)
+        with task._explaining(payload):
+            answer = await self.queue.enqueue(payload, **options)
+        return task.typed(answer)
+
+    async def enqueue_many(
+        self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
+    ) -> list[Enqueued]:
+        """Enqueue many calls in few writes: dicts of arguments, or `NewJob`s with own options."""
+        task = self._task
+        connection = task._given.get("connection")
+        answers = await self.queue.enqueue_many(map(task.new_job, calls), connection=connection)
+        return list(map(task.typed, answers))
+
+    async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Enqueue a call and await its result; no thread waits for it."""
+        task = self._task
+        payload, options = task._request(task.arguments.pack(args, kwargs))
+        wait = options.pop("wait", DEFAULT_WAIT)
+        _require_no_connection(options)
+        with task._explaining(payload):
+            draft = task.queue.draft_builder.draft_awaited(payload, options, wait)
+        return task.load(await self.queue.enqueue_draft_and_wait(draft, wait))
+
+    async def result(self, id: str, wait: float = 0.0) -> R:
+        """The result of a job of this task, awaited for up to `wait` seconds."""
+        return self._task.load(await self.queue.result(id, wait))
+
+    @property
+    def queue(self) -> AsyncQueue[Any, Any]:
+        """The queue of its jobs, for asyncio."""
+        return self._task.app.aio[self._task.queue_name]
+
+
+class _Explaining:
+    """Names the argument that cannot be stored."""
+
+    def __init__(self, task: BaseTask[..., Any], arguments: Mapping[str, Any]) -> None:
+        self._task = task
+        self._values = arguments
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, InvalidPayload) and not isinstance(error, PayloadTooLarge):
+            encode = self._task.queue.serdes.encode_payload
+            raise self._task.arguments.explain_unstorable(self._values, encode, error) from error
+
+
+def _require_no_wait(options: dict[str, Any]) -> None:
+    if "wait" in options:
+        raise InvalidOption("wait is for call, which waits for a result; enqueue does not")
+
+
+def _require_no_connection(options: dict[str, Any]) -> None:
+    if options.pop("connection", None) is not None:
+        raise InvalidOption(
+            "call cannot wait for a job of an open transaction, which runs after the commit: "
+            "enqueue it, commit, and ask for its result"
+        )
