@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import threading
 import time
@@ -69,6 +70,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def measure(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """Run the planned measures one after the other."""
     for name in plan.measures:
+        gc.collect()  # else a full collection falls into one measure or another, by chance
         yield from _MEASURES[name](queues, plan)
 
 
