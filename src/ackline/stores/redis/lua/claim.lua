@@ -25,7 +25,7 @@
 local request = cmsgpack.unpack(ARGV[2])
 local queue = load_queue(KEYS[1])
 if not queue then
-  return {format_float(now), '', '', {NO_JOB, count_transitions(3)}, {}, {}, {}, {}, ''}
+  return {format_float(now), '', '', {}, {}, {}, {}, {}, ''}
 end
 
 local inbox, lost_delivery = request.inbox, ''

@@ -191,15 +191,6 @@ local function read_runs(at)
   return runs
 end
 
--- on_demand
-local function count_transitions(at)
-  local count = 0
-  for _, run in ipairs(read_runs(at)) do
-    count = count + run[3] - run[2] + 1
-  end
-  return count
-end
-
 -- What states have in common that have this middle; whether they have this token.
 local function read_middle(middle, token)
   local _, attempts, found, _, worker, kind, group = struct.unpack(MIDDLE, middle)

@@ -60,6 +60,7 @@ local function promote_jobs(queue, ids, limit)
 end
 
 -- Queue the jobs that are due, in the order of their times; returns how many.
+-- on_demand
 local function promote(queue, limit)
   local ids = {}
   for _, state in ipairs({SCHEDULED, FAILING}) do
