@@ -217,7 +217,8 @@ class LeasedJobs:
             raise
 
     def _wrap_records(self, records: Sequence[Record]) -> list[LeasedJob]:
-        queue, by_kind, batch = self.queue, dict[str, tuple[Handler, ResolvedPolicy]](), []
+        queue, batch = self.queue, []
+        by_kind: dict[str, tuple[Handler, ResolvedPolicy]] = {}
         for record in records:
             # Jobs of a kind without options of their own share handler and policy.
             handler_and_policy = by_kind.get(record.kind) if record.options is NO_OPTIONS else None

@@ -272,9 +272,7 @@ class StoreData:
             data.journal.append(JournalBatch(self._last_batch, at, data.key, entries))
             data.events += len(entries)
             if self._listeners.any:
-                self.pending_wakeups.update(
-                    (data.key, topic) for topic in topics_to_notify(entries)
-                )
+                self.pending_wakeups |= {(data.key, topic) for topic in topics_to_notify(entries)}
 
     def free_groups(self, data: QueueData, freed: FreedGroups) -> None:
         """Subtract ended leases, and unpark jobs of these groups."""
