@@ -161,7 +161,7 @@ class Coalescer(Generic[T, A]):
             self._run_batch([call])
 
     def _run_halves(self, batch: list[PendingCall[T, A]], error: StoreFull) -> None:
-        """Retry in halves: a batch is refused as a whole, but a part of it may fit."""
+        """Retry in halves: a batch is rejected as a whole, but a part of it may fit."""
         if len(batch) == 1:
             batch[0].error = error
             return

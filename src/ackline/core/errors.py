@@ -4,7 +4,7 @@ AcklineError
 ├── ConfigError            a URL, a setting or an installation that cannot work
 │   ├── UnknownStore       no store is registered for this URL
 │   └── MissingExtra       the store exists, its driver is not installed
-├── InvalidJob             refused before anything was stored
+├── InvalidJob             rejected before anything was stored
 │   ├── InvalidName        an id, kind, queue or tenant that cannot be stored
 │   ├── InvalidOption      a priority, delay, … outside its range
 │   └── InvalidPayload     cannot be encoded unchanged, or is not of its declared type

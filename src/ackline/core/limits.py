@@ -57,7 +57,7 @@ def require_name(what: str, name: object) -> None:
         raise InvalidName(f"the {what} must have 1 to {MAX_NAME_BYTES} bytes of UTF-8, not {size}")
 
 
-def refuse_reserved_id(id: str, request: str | None) -> None:
+def reject_reserved_id(id: str, request: str | None) -> None:
     """Raise for an id that is reserved for requests with an Idempotency-Key."""
     if id.startswith(IDEMPOTENCY_ID_PREFIXES) and request is None:
         raise InvalidName(

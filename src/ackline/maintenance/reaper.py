@@ -124,7 +124,7 @@ def _expire_dead_workers(queue: Queue[Any, Any], by: RecoveredBy) -> ExpiredLeas
         worker: queue.store.leases(queue.key, worker=worker) for worker in _dead_workers(queue)
     }
     # A heartbeat extends the leases. So a worker that is still dead after its leases were read has
-    # these deadlines, or a later heartbeat changes them, and expiring the old ones is refused.
+    # these deadlines, or a later heartbeat changes them, and expiring the old ones is rejected.
     for worker in _dead_workers(queue) & leases.keys() if leases else ():
         total += expire_leases(queue, leases[worker], HEARTBEAT_MISSED, by)
     return total

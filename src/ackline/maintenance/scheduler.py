@@ -70,7 +70,7 @@ class Scheduler(MaintenanceLoop):
         if duplicates := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two schedules are called {', '.join(sorted(duplicates))}")
         for schedule in schedules:
-            # A job that the queue would refuse is refused now, not at the first tick.
+            # A job that the queue would reject is rejected now, not at the first tick.
             queue.draft_builder.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
 
     def maintain(self, queue: Queue[Any, Any]) -> float:

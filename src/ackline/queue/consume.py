@@ -112,7 +112,7 @@ class Consumer(Settler[P, R]):
             raise ConfigError(
                 f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"
             )
-        # A job that could not be enqueued is refused now, not at the first tick.
+        # A job that could not be enqueued is rejected now, not at the first tick.
         self.draft_builder.draft(payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
         self.schedules.append(schedule)
         return schedule
@@ -243,7 +243,7 @@ class Consumer(Settler[P, R]):
         except TRANSIENT_ERRORS:
             raise
         except StoreError:
-            # The store may refuse a single transition: it must not block the others.
+            # The store may reject a single transition: it must not block the others.
             verdicts = [self._expire_alone(transition) for transition in transitions]
         self.recoveries.add(recovered_by, verdicts)
         return verdicts

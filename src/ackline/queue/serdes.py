@@ -31,7 +31,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
     def encode_as(self, value: Any, type: Any, kind: str) -> bytes:
         """A payload as bytes that can be read as the declared type, or `InvalidPayload`.
 
-        The bytes are decoded again, so that exactly what a handler could not read is refused.
+        The bytes are decoded again, so that exactly what a handler could not read is rejected.
         """
         data = self.encode_payload(value)
         if type is not Any:

@@ -455,7 +455,7 @@ class ClaimThread:
             self.phase = Phase.CALLING
 
     def _settle_one_by_one(self, batch: list[Settled]) -> None:
-        """Settle one by one, so that an outcome that is refused does not block the others."""
+        """Settle one by one, so that an outcome that is rejected does not block the others."""
         leased = self._leased
         for job, transition in batch:
             try:
@@ -464,7 +464,7 @@ class ClaimThread:
                 leased.settle_buffer.put_back([(job, transition)])
             except Exception as error:
                 if isinstance(error, StoreError) and not self._accepts_transitions_of(job):
-                    # It refuses everything, as after a change of password, not only this outcome.
+                    # It rejects everything, as after a change of password, not only this outcome.
                     leased.settle_buffer.put_back([(job, transition)])
                     continue
                 logger.exception(

@@ -56,7 +56,7 @@ def transition_for(
             require_seconds("result_ttl", execution.result_ttl)
             policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
     if error is None and job.settled_in_transaction and not isinstance(result, NOT_DONE):
-        # If it was committed, the job is already completed and this will be refused.
+        # If it was committed, the job is already completed and this will be rejected.
         error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
@@ -76,7 +76,7 @@ def _outcome_transition(
     try:
         encoded = _encode_outcome(queue, outcome)
     except InvalidJob as error:
-        # An invalid outcome must not reach the store, which would refuse the whole batch.
+        # An invalid outcome must not reach the store, which would reject the whole batch.
         return lifecycle.fail(
             record, failure_from(record, _explain_coroutine(error, outcome)), policy, random
         )

@@ -102,7 +102,7 @@ class HeartbeatSender:
                 continue
             if reason is StopReason.LEASE_LOST:
                 if job.settled_in_transaction:
-                    # Most likely by its own commit; if not, its outcome will be refused.
+                    # Most likely by its own commit; if not, its outcome will be rejected.
                     continue
                 if not self._leased.mark_lost(job):
                     continue

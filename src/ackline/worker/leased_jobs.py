@@ -235,7 +235,7 @@ class LeasedJobs:
             self.settle_buffer.put(job, lifecycle.release(job.record, job.policy, note))
 
     def record_verdicts(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
-        """Forget jobs that the store has answered for, and log outcomes that it refused."""
+        """Forget jobs that the store has answered for, and log outcomes that it rejected."""
         self.jobs.difference_update([job for job, _ in batch])
         for (job, transition), verdict in zip(batch, verdicts, strict=True):
             job.forget()
@@ -243,7 +243,7 @@ class LeasedJobs:
                 self._log_transaction(job, transition, verdict)
             elif not verdict.applied:
                 logger.warning(
-                    "job %r of %s: %s was refused, its lease was lost (it is %s now)",
+                    "job %r of %s: %s was rejected, its lease was lost (it is %s now)",
                     job.id,
                     self.queue.key,
                     transition.act,
@@ -251,7 +251,7 @@ class LeasedJobs:
                 )
 
     def _log_transaction(self, job: LeasedJob, transition: Transition, verdict: Verdict) -> None:
-        """Log how a job ended that was settled in a transaction, whose commit refuses this step."""
+        """Log how a job ended that was settled in a transaction: once committed, that one wins."""
         detail = journal_note(transition) or transition.act
         if verdict.applied and job.settled_in_transaction is transition.act:
             # Both transitions are the same act, so it does not matter which one was applied.

@@ -13,7 +13,7 @@ from ackline.core.ids import new_id
 from ackline.core.job import NO_OPTIONS, Draft, Options, QueueKey, round_trip
 from ackline.core.limits import (
     DEFAULT_PRIORITY,
-    refuse_reserved_id,
+    reject_reserved_id,
     require_name,
     require_priority,
     require_seconds,
@@ -115,7 +115,7 @@ class DraftBuilder:
             id, assume_new = new_id(), True
         else:
             require_name("id", id)
-            refuse_reserved_id(id, None)
+            reject_reserved_id(id, None)
             assume_new = of_many and self._dedup.add((self._key, id))
         kind = options.get("kind", DEFAULT_KIND)
         require_name("kind", kind)

@@ -14,7 +14,7 @@ from ackline.core.limits import (
     MAX_NAME_BYTES,
     RESERVED_KEY_PREFIX,
     escape_invalid_unicode,
-    refuse_reserved_id,
+    reject_reserved_id,
     require_lease,
     require_name,
     require_priority,
@@ -86,7 +86,7 @@ def _enqueue(caller: Caller, given: Arguments) -> Arguments:
 
 def _require_draft(caller: Caller, draft: Draft) -> None:
     require_name("id", draft.id)
-    refuse_reserved_id(draft.id, draft.options.request)
+    reject_reserved_id(draft.id, draft.options.request)
     require_name("kind", draft.kind)
     caller.require_kind(draft.kind)
     require_priority(draft.priority)
