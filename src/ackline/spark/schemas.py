@@ -1,4 +1,4 @@
-"""The columns of every table, in one place. Whoever changes them raises `VERSION`."""
+"""The columns of every table. Whoever changes them raises `SCHEMA_VERSION`."""
 
 from __future__ import annotations
 

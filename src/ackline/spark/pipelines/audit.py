@@ -91,7 +91,7 @@ def findings(
 
 
 def step_findings(steps: DataFrame, terms: JobLimits, trimmed: Collection[str] = ()) -> DataFrame:
-    """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
+    """`broken`: entries that do not begin where the one before ended. `illegal`: not legal.
 
     An act that only the holder of a lease may do must name the token of the claim before it. That
     reveals a stale worker that was let through, or two leases that could not be told apart.

@@ -21,7 +21,7 @@ IGNORED_LINES = (
 def filtered_stderr(muted: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """A process started in this block writes its standard error through a filter.
 
-    Both lines of `NOISE` bypass all logging, so only a filter can hold them back. As soon as
+    Both `IGNORED_LINES` bypass all logging, so only a filter can hold them back. As soon as
     `muted` says so, it holds back everything.
     """
     try:

@@ -1,7 +1,7 @@
 """What passed through a queue, by time: counts and sketches that can be added up.
 
-`parts_of` turns the steps of one batch into parts; `merge` merges parts, whether of several
-batches or of several hours; `figures` turns them into what people read. A step is new in just one
+`partial` turns the steps of one batch into parts; `merge` merges parts, whether of several
+batches or of several hours; `finalize` turns them into what people read. A step is new in just one
 batch, so it does not matter how late it comes. It counts in the hour in which it was taken; only
 the work that ended with it is spread over all hours in which it was done.
 """

@@ -57,7 +57,7 @@ class Caller:
 
 
 class JoinRules(StoreCase):
-    """For stores with the capability `joins`: a step commits or rolls back with its caller."""
+    """For stores with `joins_transactions`: a step commits or rolls back with its caller."""
 
     def make_connection(self, place: Path) -> ClientConnection:
         """A connection as your users have it, to the database of the store at this place."""
