@@ -21,7 +21,7 @@ sys.path.append(str(ROOT / "tools"))
 import environment  # type: ignore[import-not-found]  # noqa: E402
 
 NEWEST = 20
-"""The newest minor version of Python to look for; then come the older ones."""
+"""The newest minor version of Python to look for, before older ones."""
 
 OLDEST = {OBAN: (3, 12)}
 """The Python that an environment needs, where Ackline's own may be too old for it."""

@@ -63,7 +63,7 @@ def row(at: int, rate: float, most: float, queue: dict[str, Any]) -> str:
 
 
 def label(queue: dict[str, Any]) -> str:
-    """A bar that stands for a lesser promise says so."""
+    """The label of a bar, with its delivery guarantee if that is weaker."""
     guarantee = queue["delivery"]
     return f"{name(queue)} ({guarantee})" if guarantee == "at most once" else name(queue)
 

@@ -83,7 +83,7 @@ def terminal(monkeypatch) -> Callable[..., list[str]]:
 
 @pytest.fixture
 def queues(workdir) -> Iterator[ackline.Queues]:
-    """The store that the commands use when nothing else is said."""
+    """The store that commands use by default."""
     with ackline.open("sqlite:///ackline.db") as opened:
         yield opened
 

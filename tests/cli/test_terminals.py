@@ -1,4 +1,4 @@
-"""What commands look like in a terminal: nothing that is copied or compared is cut off."""
+"""What commands look like in a terminal: ids and numbers are never cut off."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ QUICK: dict[str, Any] = {"sweep_every": 0.2, "ping_every": 1.0, "drain": 0.0}
 USUAL: dict[str, Any] = {
     "viewport": {"width": 1280, "height": 800},
     "locale": "en-GB",
-    # What fades in is read too early by whoever measures contrast, and costs a frame each time.
+    # While elements fade in, contrast is measured too early; and each fade costs a frame.
     "reduced_motion": "reduce",
 }
 
@@ -72,7 +72,7 @@ class AnyoneOfTenant:
 
 
 class Dashboard:
-    """A service with its dashboard, and the same store for whoever works with it."""
+    """A service with its dashboard, and its store for workers and producers."""
 
     def __init__(self, runtime: Runtime, port: int = 0) -> None:
         self.runtime = runtime
@@ -176,7 +176,7 @@ def dashboard(store_name: str, shared_dashboards: Callable[[str], Dashboard]) ->
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    # Not longer: as long as it is there, an event loop runs in this thread.
+    # Not for the session: while it is open, an event loop runs in this thread.
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser
@@ -184,7 +184,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Tab(Page):
-    """A page that notes what went wrong in it. (For types: the page is made by the browser.)"""
+    """A page that records its errors. (For types only: the browser creates the page.)"""
 
     errors: list[str]
 
@@ -203,7 +203,7 @@ def new_tab(browser: Browser, **options: Any) -> Tab:
 
 @pytest.fixture(scope="package")
 def usual_tab(browser: Browser) -> Tab:
-    """For tests without wishes of their own: a new one costs more than most of them."""
+    """The tab of tests without options: a new one costs more than most tests."""
     return new_tab(browser)
 
 
@@ -211,8 +211,8 @@ def usual_tab(browser: Browser) -> Tab:
 def open_tab(browser: Browser, usual_tab: Tab) -> Iterator[OpenTab]:
     """Open an address; errors of the page, and what its security policy refuses, fail the test.
 
-    It is the same tab for every test, left blank in between. A test that asks for options, or for a
-    `fresh` one because it listens to it or puts scripts into it, gets a tab that nobody else sees.
+    All tests share one tab, blank in between. A test that needs options, or a `fresh` tab to add
+    listeners or scripts to, gets a tab of its own.
     """
     own: list[Tab] = []
 
@@ -235,7 +235,7 @@ def open_tab(browser: Browser, usual_tab: Tab) -> Iterator[OpenTab]:
 
 
 def leave(tab: Tab) -> None:
-    """As if nothing had been there."""
+    """Reset the tab to a blank page without storage."""
     if tab.url != BLANK:
         tab.evaluate(FORGET)
         tab.goto(BLANK)
@@ -243,12 +243,12 @@ def leave(tab: Tab) -> None:
 
 
 def _record(errors: list[str], message: ConsoleMessage) -> None:
-    # A refused request is written down by the browser too; tests that cause one expect it.
+    # The browser also logs refused requests; tests that cause one expect it.
     if message.type == "error" and "Failed to load resource" not in message.text:
         errors.append(message.text)
 
 
 @pytest.fixture
 def tab(open_tab: OpenTab) -> Tab:
-    """Nothing is shown in it yet."""
+    """A blank tab."""
     return open_tab()

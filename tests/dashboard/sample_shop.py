@@ -32,7 +32,7 @@ HANDLER = compile(
 
 
 def fail(queue: Queue[Any, Any], job: Any, number: int) -> None:
-    """With a traceback, as a handler would."""
+    """Fail a job with a traceback, as a handler would."""
     error_type, message = ERRORS[number % len(ERRORS)]
     try:
         exec(HANDLER, {"error": error_type(message.format(number)), "order": number})
@@ -42,7 +42,7 @@ def fail(queue: Queue[Any, Any], job: Any, number: int) -> None:
 
 
 class Shop:
-    """Queues that are busy, each in its own way."""
+    """Queues with different kinds of load."""
 
     def __init__(self, store: Store, clock: ManualClock) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Shop:
         self._numbers: Iterator[int] = iter(range(1, 1_000_000))
 
     def run(self) -> None:
-        """Everything up to now."""
+        """Simulate everything up to now."""
         for step in range(int(MINUTES * 60 / STEP)):
             self._email(step)
             self._images(step)
@@ -103,7 +103,7 @@ class Shop:
             fail(queue, job, 2)
 
     def _start_jobs(self) -> None:
-        """Workers that hold something."""
+        """Workers with running jobs."""
         images = self.queues["images"]
         for number, lease in enumerate((28.0, 17.0, 9.0, 300.0)):
             worker = f"gpu-{number % 2 + 1}-418{number % 2}"

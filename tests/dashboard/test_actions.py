@@ -401,7 +401,7 @@ class TestWholeQueue:
         )
 
     def test_a_key_that_is_saved_as_it_was_is_not_touched(self, tab, dashboard):
-        # The service takes no number that most readers cannot hold; a program may have stored one.
+        # The service refuses such numbers; a program may have stored one.
         text = ' {"a": 1e400}\r\n'
         key = KeyWrite(key=("alerts", "9"), value=text.encode())
         dashboard.runtime.store.write_keys(dashboard.tenant, [key])

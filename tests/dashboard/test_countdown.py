@@ -36,7 +36,7 @@ def dashboard(start_dashboard, tmp_path, clock):
 
 @pytest.fixture
 def claimed(dashboard):
-    """A job that a worker holds for thirty seconds."""
+    """A job leased for thirty seconds."""
     queue = Queues(dashboard.runtime.store, "default")["mail"]
     queue.enqueue({"to": "ann"}, id="mail-1")
     return queue, queue.claim(1, lease=30)[0]
@@ -45,7 +45,7 @@ def claimed(dashboard):
 class TestByTheStoresClock:
     @pytest.fixture
     def page(self, open_tab, dashboard, claimed):
-        """The browser's clock is wrong, and moves only when it is told to."""
+        """The browser's clock is wrong, and only moves in steps."""
         # A clock belongs to all tabs of a context: this one has its own.
         page = open_tab("", timezone_id="UTC")
         page.clock.install(time=0)
@@ -65,7 +65,7 @@ class TestByTheStoresClock:
         page.clock.run_for(250)
         return condition()
 
-    def test_from_30_seconds_to_overdue_to_gone(self, page, clock, claimed):
+    def test_counts_from_30_seconds_to_overdue_and_disappears(self, page, clock, claimed):
         seen = []
         for at in range(0, 30, 5):
             expect(self.remaining(page)).to_have_text(f"{30 - at}s")

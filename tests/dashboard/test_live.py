@@ -1,4 +1,4 @@
-"""What happens is seen: at once, after a break, and however much it is."""
+"""Events appear immediately, after a lost connection, and in any number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def live(tab):
 
 
 @pytest.mark.every_store
-def test_a_new_job_shows_up_by_itself_and_leaves_by_itself(dashboard, open_tab):
+def test_a_new_job_appears_and_disappears_without_a_reload(dashboard, open_tab):
     dashboard["mail"].enqueue(1, id="old")
     tab = open_tab(f"{dashboard.url}/queues/mail")
     expect(tab.locator("[data-id=old]")).to_be_visible()
@@ -65,7 +65,7 @@ def test_only_what_changed_is_fetched_again(dashboard, open_tab):
     assert [url for url in requested if "/overview" in url]
 
 
-def test_a_connection_that_breaks_is_said_and_resumed_where_it_broke(
+def test_a_broken_connection_is_shown_and_resumed_at_its_cursor(
     start_dashboard, store_url, open_tab
 ):
     # given: a page that follows
@@ -81,7 +81,7 @@ def test_a_connection_that_breaks_is_said_and_resumed_where_it_broke(
     again = start_dashboard(store_url, port=dashboard.port)
     again["mail"].enqueue(1, id="meanwhile")
 
-    # then the page goes on behind what it has seen
+    # then the page continues after the last event it has seen
     expect(tab.get_by_text("Connection lost")).to_have_count(0)
     expect(tab.get_by_text("meanwhile")).to_be_visible()
 
@@ -128,7 +128,7 @@ def test_a_worker_that_cannot_be_loaded_leaves_a_stream_for_each_tab(dashboard, 
     expect(tab.locator("[data-id=new]")).to_be_visible()
 
 
-def test_events_can_be_held_and_filtered(dashboard, open_tab):
+def test_events_can_be_paused_and_filtered(dashboard, open_tab):
     dashboard["mail"].enqueue(1, id="first")
     tab = open_tab(f"{dashboard.url}/events")
     expect(tab.get_by_text("first")).to_be_visible()
@@ -146,7 +146,7 @@ def test_events_can_be_held_and_filtered(dashboard, open_tab):
     expect(tab.get_by_role("row")).to_have_count(2)
 
 
-def test_what_one_is_reading_stays_where_it_is(dashboard, open_tab):
+def test_visible_rows_do_not_move_when_rows_are_added(dashboard, open_tab):
     dashboard["mail"].enqueue_many([{"n": n} for n in range(300)])
     tab = open_tab(f"{dashboard.url}/queues/mail")
     table = tab.get_by_role("table")
@@ -195,7 +195,7 @@ def test_ten_thousand_rows_are_scrolled_through(dashboard, open_tab):
     table.evaluate("node => node.scrollTo(0, node.scrollHeight)")
     expect(tab.locator("[data-id]").last).to_have_attribute("data-id", "new-2")
 
-    # and the events of a bulk are there for who looks them up
+    # and the events of a bulk operation can be found
     tab.goto(f"{dashboard.url}/events")
     expect(tab.get_by_role("row").nth(1)).to_contain_text("new-2")
     tab.get_by_label("Id, worker").fill("NEW-1")

@@ -55,7 +55,7 @@ def test_a_key_opens_the_page_and_its_stream(dashboard, open_tab, key_for):
     expect(tab.locator("[data-id=b]")).to_be_visible()
 
 
-def test_what_one_does_is_written_down_under_its_name(dashboard, open_tab, key_for):
+def test_acts_are_recorded_with_the_callers_name(dashboard, open_tab, key_for):
     tab = open_tab(f"{dashboard.url}/queues/mail/jobs/a")
     sign_in(tab, key_for(*Scope)[0])
     tab.get_by_role("button", name="More actions").click()

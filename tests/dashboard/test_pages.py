@@ -83,7 +83,7 @@ def axe():
 
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-# What has passed is not asked for: a list of it is long, and takes far longer than the checks.
+# Passed checks are not requested: their list is long, and takes longer than the checks.
 RUN = """tags => axe
   .run(document, {runOnly: tags, resultTypes: ["violations"], preload: false})
   .then(({violations}) => violations.map(
@@ -194,7 +194,7 @@ def test_dialogs_are_accessible(busy, open_tab, axe):
 
 
 class TestOverview:
-    def test_figures_and_what_a_job_survives(self, busy, open_tab):
+    def test_counts_and_durability(self, busy, open_tab):
         tab = open_tab(f"{busy.url}/")
         row = tab.get_by_role("row", name=re.compile("^mail"))
         expect(row).to_contain_text("Paused")
@@ -208,7 +208,7 @@ class TestOverview:
 
 
 class TestAnalytics:
-    def test_it_says_how_to_come_by_figures(self, dashboard, open_tab):
+    def test_it_says_how_to_get_data(self, dashboard, open_tab):
         tab = open_tab(f"{dashboard.url}/analytics")
         expect(tab.get_by_text("ackline serve --lake lake")).to_be_visible()
 
@@ -301,7 +301,7 @@ class TestStrangeNames:
         expect(tab.get_by_role("heading", level=1)).to_contain_text("a/b?c#d")
 
 
-def test_a_store_that_goes_away_is_said_and_the_page_goes_on(busy, open_tab, monkeypatch):
+def test_an_unavailable_store_is_shown_and_the_page_recovers(busy, open_tab, monkeypatch):
     tab = open_tab(f"{busy.url}/workers")
     expect(tab.locator("[data-worker=box-1]")).to_be_visible()
 
@@ -331,9 +331,7 @@ class TestConvenience:
             tab.get_by_role("heading", level=1).click()
         expect(tab).to_have_url(re.compile(r"/search\?text=user1%40example"))
 
-    def test_a_search_that_shows_part_of_the_hits_says_so_where_it_is_seen(
-        self, dashboard, open_tab
-    ):
+    def test_an_incomplete_search_is_marked_above_the_hits(self, dashboard, open_tab):
         for queue in ("mail", "sms"):
             dashboard[queue].enqueue_many(
                 [NewJob(n, id=f"{queue}-{n}", kind="send") for n in range(11)]

@@ -50,7 +50,7 @@ class TestABrowserOfItsOwnKind:
         tab.goto(f"{dashboard.url}/")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
 
-    def test_what_cannot_be_drawn_is_said_and_the_rest_goes_on(self, dashboard, open_tab):
+    def test_an_error_while_rendering_replaces_only_that_view(self, dashboard, open_tab):
         tab = open_tab(fresh=True)
         nonsense = '{"workers": 7}'
         tab.route(
@@ -102,7 +102,7 @@ class TestTokens:
         expect(tab.get_by_text("Moved 1 job")).to_be_visible()
         assert dashboard["other"].status("a").state == "queued"
 
-    def test_one_that_may_not_read_is_told_so(self, dashboard, open_tab, sign_in):
+    def test_a_caller_without_the_read_scope_sees_why(self, dashboard, open_tab, sign_in):
         tab = open_tab(f"{dashboard.url}/queues/mail")
         sign_in(tab, Scope.PRODUCE)
         expect(tab.get_by_text("Your token does not allow reading")).to_be_visible()
@@ -110,7 +110,9 @@ class TestTokens:
         tab.get_by_role("button", name="Sign out").click()
         expect(tab.get_by_label("API key or token")).to_be_visible()
 
-    def test_what_was_typed_outlives_the_token(self, dashboard, open_tab, sign_in, monkeypatch):
+    def test_typed_text_is_kept_when_the_token_expires(
+        self, dashboard, open_tab, sign_in, monkeypatch
+    ):
         # given: an edit that is half done
         monkeypatch.setattr(api_keys, "CACHE_SECONDS", 0.0)
         tab = open_tab(f"{dashboard.url}/queues/mail/jobs/a")
@@ -123,7 +125,7 @@ class TestTokens:
         dashboard["mail"].enqueue(1)
         expect(tab.get_by_text("Your token is no longer valid")).to_be_visible()
 
-        # then: who signs in again goes on where they were
+        # then: after signing in again, the user continues on the same page
         sign_in(tab, *Scope)
         expect(tab.get_by_label("API key or token")).to_have_count(0)
         dialog(tab).get_by_role("button", name="Save").click()
@@ -231,7 +233,7 @@ class TestDialogs:
         assert title.evaluate("node => node.scrollWidth <= node.clientWidth")
 
 
-def test_what_one_reads_of_the_events_stays_where_it_is(dashboard, open_tab):
+def test_visible_events_do_not_move_when_events_arrive(dashboard, open_tab):
     dashboard["mail"].enqueue_many([{"n": n} for n in range(300)])
     tab = open_tab(f"{dashboard.url}/events")
     table = tab.get_by_role("table")
@@ -264,7 +266,7 @@ def commands():
     return [found[1:-1] for found in re.findall(r': ("[^"]+"|`[^`]+`),', text)]
 
 
-def test_what_empty_pages_tell_one_to_type_is_accepted():
+def test_the_commands_on_empty_pages_are_valid():
     program = app.load()
     arguments = [shlex.split(command)[1:] for command in commands()]
     assert [command[0] for command in arguments] == ["enqueue", "worker", "pipeline", "serve"]

@@ -70,7 +70,7 @@ class Receiver:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/hook"
-        # Asked to stop, it looks up only so often.
+        # The interval at which it checks for a shutdown.
         threading.Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()
 
     def take(self, request: Received, handler: BaseHTTPRequestHandler) -> None:

@@ -166,7 +166,7 @@ def test_a_worker_is_killed_once_one_has_leases():
 
 
 class EmptyStore:
-    """A store that holds what it is told."""
+    """Queues with the given counts."""
 
     def __init__(self, **counts: int) -> None:
         self._counts = counts

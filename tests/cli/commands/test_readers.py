@@ -1,4 +1,4 @@
-"""`ackline events --reader` and `ackline readers`; and what is said when events are gone."""
+"""`ackline events --reader` and `ackline readers`; and the messages when events were dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def email(queues):
 
 
 def trim(queue: ackline.Queue[Any, Any], most: int = 0) -> None:
-    """Leave only so many events, whoever needs them."""
+    """Trim the journal to `most` events, even those that readers need."""
     queue.configure(max_journal=most)
     queue.store.prune(queue.key, 100)
 

@@ -14,7 +14,7 @@ from ackline.testing import ManualClock
 
 @pytest.fixture
 def stuck(workdir):
-    """A queue that recovers nothing by itself, and a job that needs it."""
+    """A queue without automatic recovery, and a job that needs it."""
     clock = ManualClock(time.time() - 1000)
     with ackline.open("sqlite:///ackline.db", clock=clock) as past:
         queue: Queue[int, None] = past["email"]

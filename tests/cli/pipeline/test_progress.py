@@ -21,7 +21,7 @@ def _quick(monkeypatch):
 
 
 def spark_with(stages: dict[int, tuple[int, int] | None]) -> Any:
-    """A Spark whose stages have so many tasks done, of so many; None has ended meanwhile."""
+    """A Spark with stages of (tasks done, tasks); None is a stage that has ended meanwhile."""
 
     def info_of(stage):
         known = stages[stage]
@@ -59,7 +59,7 @@ def test_a_terminal_shows_the_progress():
     def act():
         assert spark.polled.wait(30)
         spark.polled.clear()
-        # By the second look, the first has moved the bar.
+        # By the second poll, the first has moved the bar.
         assert spark.polled.wait(30)
         return "done"
 

@@ -227,7 +227,7 @@ class TestKinds:
         api.delete("/v1/queues/email/schedules/s", 404)
         whole.delete("/v1/queues/email/schedules/s", 204)
 
-    def test_whose_names_it_cannot_take(self, apis):
+    def test_the_name_of_a_schedule_of_another_kind_is_refused(self, apis):
         whole, api = apis
         path = "/v1/queues/email/schedules/s"
         whole.put(path, {"cron": "* * * * *", "kind": "theirs", "payload": "precious"})

@@ -141,7 +141,7 @@ def test_what_schedules_enqueue_is_counted(store, background, clock):
     assert background.loops[0].stats().done == {"fired": 1}
 
 
-def test_a_service_in_which_nothing_happens_asks_the_store_for_little(store):
+def test_an_idle_service_rarely_calls_the_store(store):
     """With 2,000 queues of three tenants, a hundred schedules, and fifty open dashboards."""
     for n in range(2000):
         Queues(store, f"t{n % 3}")[f"q{n}"].enqueue(1)

@@ -233,7 +233,7 @@ class TestListen:
                 assert message["queue"] == queue
                 ack(live, message)
 
-    def test_jobs_come_as_a_stream_of_v1_too(self, live):
+    def test_jobs_are_also_streamed_by_v1(self, live):
         fill(live.api, "noisy", 3)
 
         with stream(live, "/v1/claims", lease=5, **NOISY_AND_QUIET) as jobs:

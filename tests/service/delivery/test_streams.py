@@ -70,7 +70,7 @@ def test_an_empty_queue_sends_pings(live):
         assert (event.event, event.data) == ("ping", "")
 
 
-def test_a_new_message_comes_without_delay(live):
+def test_a_new_message_is_delivered_without_delay(live):
     with listening(live) as events:
         next(events)
         waits = []
@@ -219,7 +219,7 @@ def test_only_the_requested_kinds(live):
         assert counts(live)["pending"] == 1
 
 
-def test_a_delayed_message_comes_when_it_is_due(live):
+def test_a_delayed_message_is_delivered_when_it_is_due(live):
     with listening(live) as events:
         next(events)
         began = time.monotonic()
@@ -400,7 +400,7 @@ class TestEvents:
             monkeypatch.setattr(live.runtime.background, "loops", [])
             monkeypatch.setattr(store, "info", counted_info)
             monkeypatch.setattr(store, "events", counted_read)
-            for _ in range(2):  # what was on its way may still read after its look
+            for _ in range(2):  # a check in progress may still read
                 assert checks.acquire(timeout=10)
             reads.clear()
             for _ in range(4):

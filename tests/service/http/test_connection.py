@@ -189,7 +189,7 @@ class TestManyIncompleteRequests:
         assert len(responses) == HALF_OPEN
         assert all(b" 408 " in answer for answer in responses)
         assert statistics.median(took) < 0.25
-        assert max(took) < RECEIVE_TIMEOUT  # nobody waits until a half is given up
+        assert max(took) < RECEIVE_TIMEOUT  # nobody waits for an incomplete request to time out
 
     async def _time_others(self, live) -> tuple[list[float], list[bytes]]:
         host, port = live.url.removeprefix("http://").split(":")

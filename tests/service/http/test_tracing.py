@@ -6,7 +6,7 @@ HEADER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def test_a_request_s_trace_goes_with_its_jobs(api):
+def test_the_trace_of_a_request_is_stored_with_its_jobs(api):
     headers = {"traceparent": HEADER}
     api.post("/v1/queues/q/jobs", {"payload": 1, "id": "a"}, 201, headers=headers)
     api.post(

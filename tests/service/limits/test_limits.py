@@ -61,7 +61,7 @@ def test_no_period_exceeds_the_rate_and_a_burst(per_second, burst, requests):
         for last in range(index, len(admitted)):
             window = admitted[index : last + 1]
             span = window[-1][0] - begin
-            # What is larger than a burst comes in when nothing is owed, and is paid for after.
+            # A cost above a burst is admitted when nothing is owed, and paid for afterwards.
             large = max(cost for _, cost in window)
             most = per_second * span + max(burst, large)
             assert sum(cost for _, cost in window[:-1]) <= most + 1e-3
@@ -126,7 +126,7 @@ def test_processes_share_one_rate():
     os.close(file)
 
     assert 150 <= sum(admitted) <= 20 + 200 * took + 1
-    # The control: each process by itself would have let in as many as all of them together.
+    # The control: each process alone would have admitted as many as all of them together.
     assert max(admitted) < 150 + 20
 
 
@@ -597,7 +597,7 @@ def test_kinds_of_a_waiting_request_are_limited(live, tenants):
     assert request("/api/v1/store/listen", json=call).status_code == 422
 
 
-def test_too_many_queues_in_one_request_lock_nobody_out(live, tenants):
+def test_too_many_queues_in_one_request_block_no_other_request(live, tenants):
     acme = {"authorization": f"Bearer {tenants['acme']}"}
     before = threading.active_count()
     for _ in range(2):
@@ -628,7 +628,7 @@ class TestFailures:
         assert [log_in(wrong).status_code for _ in range(5)] == [401] * 5
         refused(log_in(wrong), "too-many-login-failures")
         assert log_in("Bearer a.b.c").status_code == 429
-        # Whoever is known is not a guess, though it comes from the same address.
+        # A known key is not a guess, although it comes from the same address.
         call("GET", "/queue/stats")
         assert api.client.get("/livez").status_code == 200
 

@@ -74,7 +74,7 @@ class TestCurl:
             )
         )["id"]  # fmt: skip
 
-        # when: one is given up, the other is dealt with
+        # when: one is rejected, the other is acknowledged
         for attempt in (1, 2):
             message = json.loads(curl("/queue/poll?wait=10"))["message"]
             assert (message["id"], message["attempts"]) == (lost, attempt)
@@ -206,7 +206,7 @@ def test_jobs_of_a_killed_process_are_recovered(serve, tmp_path):
         connect_sse(client, "GET", f"{url}/queue/listen") as source,
         ackline.open(f"sqlite:///{tmp_path}/ackline.db") as queues,
     ):
-        events = source.iter_sse()  # held: who lets go of it, leaves
+        events = source.iter_sse()  # kept: closing it disconnects
         assert next(events).event == "message"
         worker = queues["default"].jobs(states=["processing"]).jobs[0].record.worker
         os.kill(_pid_of(process, worker), signal.SIGKILL)

@@ -84,7 +84,7 @@ class TestSummaries:
         assert row["size"] == len('{"text":""}') + 600_000
         assert row["max_attempts"] == 3
 
-    def test_they_come_with_the_stores_time(self, api, mail, runtime):
+    def test_they_are_listed_with_the_stores_time(self, api, mail, runtime):
         mail.enqueue(1, id="a")
         mail.claim(1, lease=30)
         answer = api.get(JOBS, state="processing", summary=True)
@@ -106,7 +106,7 @@ class TestSummaries:
         jobs = api("GET", JOBS, params=[("id", "a"), ("id", "b"), ("id", "x"), ("state", "queued")])
         assert [job["id"] for job in jobs["jobs"]] == ["a"]
 
-    def test_they_say_what_wrote_the_payload(self, api, runtime, mail):
+    def test_they_have_the_codec_of_the_payload(self, api, runtime, mail):
         mail.enqueue({}, id="plain")
         encoded = Queues(runtime.store, "default").queue("mail", serde="msgpack")
         encoded.enqueue({"b": b"x"}, id="packed")
@@ -148,7 +148,7 @@ class TestDlq:
         assert answer["groups"][0]["sample"] == "a2"
         assert answer["groups"][0]["first_at"] <= answer["groups"][0]["last_at"]
 
-    def test_a_group_says_all_that_its_errors_have_in_common(self, api, mail):
+    def test_a_group_shows_what_its_errors_have_in_common(self, api, mail):
         for n in range(3):
             dead(mail, f"a{n}", KeyError("template_id"))
             dead(mail, f"b{n}", ValueError(f"no field 'city' in order {n} of 'shop-1'"))
@@ -287,7 +287,7 @@ class TestSearch:
         assert api.get("/v1/search", text="ann")["hits"][0]["by"] == "payload"
         assert api.get("/v1/search", text="nobody") == {"hits": [], "complete": True}
 
-    def test_ids_that_it_had_no_time_to_look_at_are_no_secret(self, api, mail, monkeypatch):
+    def test_a_search_without_enough_time_is_incomplete(self, api, mail, monkeypatch):
         mail.enqueue_many([NewJob(1, id=f"job-{n}") for n in range(9)])
         monkeypatch.setattr(search, "PAGE", 2)
         assert api.get("/v1/search", text="job-8")["complete"] is True
@@ -295,7 +295,7 @@ class TestSearch:
         monkeypatch.setattr(search, "ID_TIME_LIMIT", 0.0)
         assert api.get("/v1/search", text="job-9") == {"hits": [], "complete": False}
 
-    def test_ids_are_looked_through_to_the_end(self, api, mail, monkeypatch):
+    def test_all_ids_are_searched(self, api, mail, monkeypatch):
         mail.enqueue_many([NewJob(1, id=f"job-{n}") for n in range(9)])
         monkeypatch.setattr(search, "PAGE", 2)
         hits = api.get("/v1/search", text="JOB-8")["hits"]

@@ -68,7 +68,7 @@ class Example(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What a curl command asks for."""
+    """The request of a curl command."""
 
     method: str
     path: str
@@ -254,7 +254,7 @@ def check(service: Service, command: Command, response: str) -> None:
 
 
 def check_enqueued(service: Service, body: dict[str, Any], id: str) -> None:
-    """Its delay and its backoff are as it was asked, to the end in the DLQ and in keys."""
+    """Its delay and backoff are as requested, up to the DLQ and its keys."""
     options, job = body.get("options", {}), service.job(id)
     assert job["payload"] == body["value"]
     if delay := options.get("delay"):
@@ -273,7 +273,7 @@ def check_enqueued(service: Service, body: dict[str, Any], id: str) -> None:
 
 
 def fail(service: Service, id: str) -> Any:
-    """One more attempt, at once, that fails."""
+    """Fail one more attempt immediately."""
     if service.job(id)["state"] != "queued":
         service.send("PATCH", f"/v1/queues/default/jobs/{id}", json={"delay": 0})
     message = service.send("GET", "/queue/poll?wait=10")["message"]
@@ -324,7 +324,7 @@ def test_a_script_does_what_the_page_says(service, example, tab):
 
 
 @pytest.mark.parametrize("example", LISTENERS, ids=str)
-def test_a_script_goes_on_when_the_service_is_back_after_a_crash(example, tab, tmp_path):
+def test_a_script_continues_when_the_service_is_back_after_a_crash(example, tab, tmp_path):
     service = Service(tmp_path, example.base)
     try:
         open_script(tab, service, WORK, example.block.text)

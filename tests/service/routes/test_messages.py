@@ -23,7 +23,7 @@ def record(runtime, id, queue=DEFAULT):
     return runtime.store.get(queue, [id])[0]
 
 
-def test_a_message_goes_in_and_comes_out(api):
+def test_a_message_is_enqueued_and_delivered(api):
     id = api.enqueue({"to": "ann"})
 
     message = api.get("/queue/poll")["message"]
@@ -81,7 +81,7 @@ def test_an_id_that_is_alive_is_a_duplicate(api):
     assert api.get("/queue/stats")["total"] == 1
 
 
-def test_a_poll_takes_only_the_kinds_that_it_asks_for(api):
+def test_a_poll_returns_only_the_requested_kinds(api):
     api.enqueue(1, kind="red")
     blue = api.enqueue(2, kind="blue")
 
@@ -240,7 +240,7 @@ class TestIdempotencyKey:
         assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 1, "total": 1}
 
     def test_nor_one_that_fails_while_it_is_sent_again(self, api, runtime, monkeypatch):
-        """Between the look and the insert, the first of two requests comes, runs and fails."""
+        """Between the read and the insert, the first of two requests arrives, runs and fails."""
         read = runtime.store.get
 
         def read_too_early(*args):

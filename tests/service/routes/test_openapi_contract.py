@@ -35,7 +35,7 @@ SHORT, LONGEST_WAIT = 0.01, 60
 
 @pytest.fixture(scope="module")
 def documented_api() -> Iterator[Any]:
-    """A service with something in it, whose streams end at once."""
+    """A service with a failed job, whose streams end immediately."""
     live = Live(Runtime.from_settings(Settings(store="memory://", maintenance=False, drain=0.0)))
     queue = Queues(live.runtime.store)["email"]
     queue.enqueue({"to": "ann"}, id="email-123", kind="welcome", max_attempts=1)
@@ -61,14 +61,14 @@ ALWAYS_THE_SAME = settings(
 
 @contract.parametrize()
 @ALWAYS_THE_SAME
-def test_an_operation_keeps_to_its_description(case: Any) -> None:
+def test_an_operation_conforms_to_its_description(case: Any) -> None:
     call_and_check(case)
 
 
 @pytest.mark.slow
 @contract.parametrize()
 @settings(ALWAYS_THE_SAME, max_examples=MANY, derandomize=False)
-def test_an_operation_keeps_to_its_description_whatever_comes(case: Any) -> None:
+def test_an_operation_conforms_with_more_requests(case: Any) -> None:
     call_and_check(case)
 
 

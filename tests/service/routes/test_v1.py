@@ -85,7 +85,9 @@ class TestEnqueue:
 
         assert api.post(f"{JOBS}/batch", {"jobs": jobs}, 413)["type"].endswith("too-large")
 
-    def test_a_result_that_is_not_json_is_told_and_new_jobs_are_accepted(self, api, runtime):
+    def test_a_result_that_is_not_json_is_returned_as_base64_and_new_jobs_are_accepted(
+        self, api, runtime
+    ):
         complete(runtime, "bytes", b"\0\xff", serde=Reversed())
         complete(runtime, "packed", {"b": b"x"}, serde="msgpack")
         complete(runtime, "digit", 49, serde="msgpack")
@@ -226,7 +228,7 @@ class TestAct:
         api.delete("/v1/queues/other/jobs/a", status=204)
         api.delete("/v1/queues/other/jobs/a", status=404)
 
-    def test_a_payload_is_edited_only_by_what_wrote_it(self, api, runtime):
+    def test_a_payload_of_another_codec_cannot_be_edited(self, api, runtime):
         queue = Queues(runtime.store).queue("email", serde="msgpack")
         queue.enqueue({"b": b"x"}, id="packed")
 
@@ -384,7 +386,7 @@ class TestQueues:
         assert not api.post(f"{QUEUE}/resume")["paused"]
         assert len(claim(api)) == 1
 
-    def test_delete_is_refused_while_it_holds_jobs(self, api):
+    def test_delete_is_refused_while_it_has_jobs(self, api):
         add(api)
 
         problem = api.delete(QUEUE, status=409)
@@ -700,7 +702,7 @@ class TestTransfer:
         assert (counts["lines"], counts["enqueued"]) == (3, 3)
         assert api.get(f"{JOBS}/1")["payload"] == {"n": 1}
 
-    def test_only_what_a_text_finds_goes_out(self, api):
+    def test_only_jobs_with_the_text_are_exported(self, api):
         for n in range(3):
             add(api, {"n": n}, id=str(n))
         (line,) = api.client.get(f"/api{QUEUE}/export", params={"text": '"n":1'}).text.splitlines()

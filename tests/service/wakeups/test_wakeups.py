@@ -154,7 +154,7 @@ class TestCost:
         run(store, work)
         assert len(store.subscriptions) == 1
 
-    def test_waiters_that_left_leave_nothing_behind(
+    def test_cancelled_waiters_are_removed(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(registry, "UNSUBSCRIBE_AFTER", 0.05)
@@ -360,7 +360,7 @@ class TestTenants:
         run(store, work)
 
     def test_any_number_of_streams_describes_the_queues_once(self, store: Counting) -> None:
-        """Otherwise each stream would ask every second."""
+        """Otherwise each stream would poll every second."""
         put(store)
 
         async def work(wakeups: Wakeups) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.every_store
 
 @pytest.fixture
 def live(store_url):
-    # Many are told at once here, by a machine that may be busy: nobody is to be told again for it.
+    # Many deliveries at once on a busy machine: none of them may time out and be repeated.
     live = fast_service.start(
         store=store_url, webhooks=msgspec.structs.replace(fast_service.HERE, timeout=30.0)
     )

@@ -420,7 +420,7 @@ def test_a_delivery_is_tried_again_under_the_same_id(live, receiver):
     ]
 
 
-def test_a_delivery_that_never_succeeds_is_given_up_and_can_be_sent_again(live, receiver):
+def test_a_delivery_that_never_succeeds_fails_and_can_be_redelivered(live, receiver):
     made = subscribe(live, receiver, acts=["complete"])
     receiver.answer = lambda _request: 500
     run(live, "a")
@@ -465,7 +465,7 @@ def test_a_receiver_that_is_gone_is_not_called_again(live, receiver):
     assert deliver_all(live, receiver) == 1
 
 
-def test_a_slow_receiver_is_given_up_on_for_now(live, receiver, runtime):
+def test_a_delivery_to_a_slow_receiver_times_out_and_is_retried(live, receiver, runtime):
     made = subscribe(live, receiver, acts=["complete"])
     times = iter([1.0])
 
@@ -606,7 +606,7 @@ def test_two_dispatchers_make_each_delivery_once(monkeypatch):
         queue.complete(job, None)
     both = [Dispatcher(store), Dispatcher(store)]
     with monkeypatch.context() as patched:
-        # Each reads all, makes its deliveries, and is held up before it can save.
+        # Each enqueues its deliveries, and stops before it saves its position.
         patched.setattr("ackline.queue.JournalReader.save", lambda _reader: None)
         for dispatcher in both:
             dispatcher.queues = (queue,)
