@@ -1328,7 +1328,7 @@ export interface components {
         };
         /**
          * Act
-         * @description The acts; each has the same word in events, commands, routes and buttons.
+         * @description What can happen to a job or queue; commands, routes and buttons use the same words.
          * @enum {string}
          */
         Act: "enqueue" | "claim" | "complete" | "fail" | "snooze" | "release" | "expire" | "extend" | "progress" | "promote" | "cancel" | "request_cancel" | "redrive" | "edit" | "move" | "prune" | "purge" | "pause" | "resume" | "configure" | "drop";
