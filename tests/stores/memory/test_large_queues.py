@@ -1,4 +1,4 @@
-"""The memory store stays quick when it holds much."""
+"""The memory store stays fast with many jobs."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def store():
 
 
 @pytest.fixture
-def looked_at(monkeypatch):
-    """The jobs that were looked at, each time."""
+def recorded(monkeypatch):
+    """The id of each job whose record is made."""
     found = []
     record = StoredJob.record
 
-    def noted(job, **options):
+    def counted(job, **options):
         found.append(job.id)
         return record(job, **options)
 
-    monkeypatch.setattr(StoredJob, "record", noted)
+    monkeypatch.setattr(StoredJob, "record", counted)
     return found
 
 
-def test_to_purge_all_looks_at_each_job_once(store, looked_at):
+def test_a_purge_of_all_reads_each_job_once(store, recorded):
     while store.purge(QUEUE, Filter(), 100):
         pass
 
-    assert len(looked_at) == JOBS
+    assert len(recorded) == JOBS
 
 
-def test_to_purge_begins_with_the_oldest_wherever_it_was_enqueued(store):
+def test_a_purge_starts_with_the_oldest_job_of_any_kind(store):
     """As the other stores do."""
     other = QueueKey("default", "other")
     store.enqueue(other, [Draft("new", "mail", b"")])
@@ -55,14 +55,14 @@ def test_to_purge_begins_with_the_oldest_wherever_it_was_enqueued(store):
     assert [job and job.id for job in store.get(other, ["id7", "new"])] == [None, "new"]
 
 
-def test_to_purge_some_looks_only_at_those(store, looked_at):
+def test_a_purge_of_some_reads_only_those(store, recorded):
     assert store.purge(QUEUE, Filter(ids=frozenset({"id7", "nobody"})), 100) == 1
 
-    assert looked_at == ["id7"]
+    assert recorded == ["id7"]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_to_list_all_looks_at_each_job_about_once(store, looked_at, newest_first):
+def test_listing_all_reads_each_job_about_once(store, recorded, newest_first):
     cursor, ids = None, []
     while True:
         page = store.page(QUEUE, Filter(), cursor, 100, newest_first)
@@ -72,7 +72,7 @@ def test_to_list_all_looks_at_each_job_about_once(store, looked_at, newest_first
             break
 
     assert ids == [f"id{n}" for n in range(JOBS)][:: -1 if newest_first else 1]
-    assert len(looked_at) < 1.1 * JOBS
+    assert len(recorded) < 1.1 * JOBS
 
 
 def test_a_list_shows_what_has_changed_since_the_last_page(store):

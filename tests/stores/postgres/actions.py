@@ -1,4 +1,4 @@
-"""Short words for what these tests do."""
+"""Short names for what these tests do most."""
 
 from typing import Any
 

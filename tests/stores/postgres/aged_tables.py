@@ -11,10 +11,10 @@ from ackline.stores.shared.journal_batches import pack_entries
 WAITING, SCHEDULED, DONE = "waiting", "scheduled", "done"
 
 DUE = 8000
-"""So many scheduled jobs are due, and so many finished ones are past their time."""
+"""How many scheduled jobs are due, and how many finished ones are past their retention."""
 
 LEASES, LAPSED, HELD = 5000, 5, 5
-"""Leases of other workers, how many of them have lapsed, and the jobs of each."""
+"""The leases of other workers, how many of them have lapsed, and how many jobs each has."""
 
 _FILL = """
 WITH q AS (SELECT num FROM {0}.queue LIMIT 1)
@@ -61,7 +61,7 @@ SELECT 'default', 'another', settings FROM {0}.queue;
 
 
 def fill(connection: psycopg.Connection[Any], schema: str, count: int) -> None:
-    """So many jobs waiting, so many scheduled and so many finished, besides some leases."""
+    """Insert this many waiting, scheduled and finished jobs each, and some leases."""
     names = {WAITING: count, SCHEDULED: count, DONE: count, "leased": LEASES * HELD}
     [(now,)] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchall()
     entries = pack_entries(

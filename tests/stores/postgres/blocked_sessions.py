@@ -1,4 +1,4 @@
-"""Wait until a session waits for another."""
+"""Wait until sessions wait for locks."""
 
 import psycopg
 from tests.harness.servers.postgres import PostgresServer
@@ -11,7 +11,7 @@ WHERE application_name = 'ackline' AND wait_event_type = 'Lock'
 
 
 def until_blocked(server: PostgresServer, sessions: int = 1, seconds: float = 10.0) -> None:
-    """Return when so many sessions of stores wait for locks."""
+    """Return when this many sessions of stores wait for locks."""
     with server.connect() as connection:
         until(lambda: _blocked(connection) >= sessions, seconds, "nobody waits for a lock")
 

@@ -28,14 +28,14 @@ def server(postgres_server: PostgresServer) -> PostgresServer:
 
 @pytest.fixture
 def schema(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses, and that tells which one it was."""
+    """A unique name with the name of the test in it."""
     name = "".join(char if char.isalnum() else "_" for char in request.node.name)
     return f"t{next(_numbers)}_{name}"[:63]
 
 
 @pytest.fixture
 def open_store(server: PostgresServer, schema: str) -> Iterator[OpenStore]:
-    """Opens one more handle on the schema of this test; `more` goes to the URL."""
+    """Opens another store on the schema of this test; `more` is added to the URL."""
     handles: list[PostgresStore] = []
 
     def open_one(more: str = "", clock: Clock | None = None) -> PostgresStore:
@@ -56,7 +56,7 @@ def store(open_store: OpenStore) -> PostgresStore:
 
 @pytest.fixture
 def engine(server: PostgresServer, schema: str, store: PostgresStore) -> Iterator[Engine]:
-    """Another handle on the database of the store, for transactions of a test's own."""
+    """Another engine on the schema of the store, for the test's own transactions."""
     engine = Engine(read_address(f"{server.socket_url}&schema={schema}"), None)
     engine.open()
     yield engine
@@ -65,7 +65,7 @@ def engine(server: PostgresServer, schema: str, store: PostgresStore) -> Iterato
 
 @pytest.fixture
 def wakeups(engine: Engine) -> Iterator[Notifier]:
-    """What hears and tells in the name of the other handle."""
+    """The notifier of that engine."""
     wakeups = Notifier(engine)
     engine.notify = wakeups.notify
     yield wakeups
@@ -74,26 +74,26 @@ def wakeups(engine: Engine) -> Iterator[Notifier]:
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
-    """The connections that are made from here on."""
+    """The connections that are opened from now on."""
     made: list[Connection] = []
     connect = ConnectionPool.connect
 
-    def noted(connections: ConnectionPool) -> Connection:
+    def recorded(connections: ConnectionPool) -> Connection:
         made.append(connect(connections))
         return made[-1]
 
-    monkeypatch.setattr(ConnectionPool, "connect", noted)
+    monkeypatch.setattr(ConnectionPool, "connect", recorded)
     return made
 
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that are sent, with an arrow where the server is woken and waited for."""
+    """The statements that are sent, with an arrow where they are sent and awaited."""
     names: list[str] = []
     latest = asked_for = 0
     send, rows, leave = Pipeline.send, Pipeline.rows, Pipeline.__exit__
 
-    def noted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
+    def recorded(pipeline: Pipeline, name: str, *values: Any) -> Reply:
         nonlocal latest
         names.append(name)
         reply = send(pipeline, name, *values)
@@ -113,7 +113,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         leave(pipeline, *error)
         asked_for = 0
 
-    monkeypatch.setattr(Pipeline, "send", noted)
+    monkeypatch.setattr(Pipeline, "send", recorded)
     monkeypatch.setattr(Pipeline, "rows", woken)
     monkeypatch.setattr(Pipeline, "__exit__", left)
     return names
@@ -137,7 +137,7 @@ def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
 
 @pytest.fixture
 def without_full_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if dead rows had made them costly: the head of a line is seen once an hour."""
+    """As if dead rows had made them costly: only one full scan an hour."""
     monkeypatch.setattr(scan_position, "FULL_SCAN_INTERVAL", 3600.0)
     monkeypatch.setattr(scan_position, "FULL_SCAN_SHARE", 1e9)
     monkeypatch.setattr(scan_position, "IDLE_SCAN_SHARE", 1e9)

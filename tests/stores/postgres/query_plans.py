@@ -1,7 +1,7 @@
-"""See the plan and the cost of every statement that a store runs, as the server ran it.
+"""The plan and the cost of every statement that a store runs, as the server ran it.
 
-Not by EXPLAIN of a copy: the server itself tells (auto_explain) what it did for the session that
-works, with the settings and the prepared plans of that session.
+Not by EXPLAIN of a copy: auto_explain reports what the server did for the session itself, with
+its settings and prepared plans.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ class Plan(NamedTuple):
 
     statement: str
     buffers: int
-    """Pages touched, wherever they were."""
+    """Pages read, from memory or disk."""
     scans: frozenset[tuple[str, str]]
-    """How which table or index was read."""
+    """The tables and indexes that were read, and how."""
 
     def __str__(self) -> str:
         begin = " ".join(self.statement.split())[:90]
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
 
 def _plan(text: str) -> Plan:
-    told = json.loads(text[text.index("{") :])
+    report = json.loads(text[text.index("{") :])
     scans = set()
 
     def visit(node: dict[str, Any]) -> None:
@@ -53,21 +53,21 @@ def _plan(text: str) -> Plan:
         for child in node.get("Plans", ()):
             visit(child)
 
-    visit(told["Plan"])
-    buffers = told["Plan"]["Shared Hit Blocks"] + told["Plan"]["Shared Read Blocks"]
-    return Plan(told["Query Text"], buffers, frozenset(scans))
+    visit(report["Plan"])
+    buffers = report["Plan"]["Shared Hit Blocks"] + report["Plan"]["Shared Read Blocks"]
+    return Plan(report["Query Text"], buffers, frozenset(scans))
 
 
-class Watched(NamedTuple):
-    """A store, and what it has run."""
+class WatchedStore(NamedTuple):
+    """A store, and the statements that it has run."""
 
     store: PostgresStore
     plans: list[Plan]
 
 
 @contextlib.contextmanager
-def watched(url: str) -> Iterator[Watched]:
-    """A store on one connection, so that what it prepared is what it uses."""
+def watched(url: str) -> Iterator[WatchedStore]:
+    """A store with one connection, so that it uses the plans that it has prepared."""
     options = quote(" ".join(f"-c {name}={value}" for name, value in TOLD.items()))
     store = PostgresStore(read_address(f"{url}&connections=1&options={options}"))
     plans: list[Plan] = []
@@ -87,6 +87,6 @@ def watched(url: str) -> Iterator[Watched]:
         patched.setattr(ConnectionPool, "connect", connect_and_watch)
         store.open()
         try:
-            yield Watched(store, plans)
+            yield WatchedStore(store, plans)
         finally:
             store.close()

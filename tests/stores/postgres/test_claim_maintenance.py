@@ -1,4 +1,4 @@
-"""What a claim looks at when it has its jobs, and what it takes back: trouble there loses none."""
+"""Errors after the commit of a claim lose none of its jobs."""
 
 import random
 import string
@@ -18,7 +18,7 @@ from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.engine import Engine
 
 
-def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection breaks just after the claim's commit."""
 
     def read(_engine: Engine, _work: object) -> None:
@@ -32,7 +32,7 @@ def test_claimed_jobs_are_returned_if_lapsed_leases_cannot_be_read(
 ) -> None:
     work.enqueue(1, id="a", max_attempts=1)
     work.policies.settings()
-    refuse_to_look(monkeypatch)
+    refuse_to_read(monkeypatch)
     [job] = work.claim()
 
     assert job.id == "a"
@@ -44,9 +44,9 @@ def test_verdicts_are_returned_too(
 ) -> None:
     work.enqueue(1, id="a")
     [job] = work.claim()
-    time.sleep(1.1)  # all leases are looked at once a second
+    time.sleep(1.1)  # all leases are scanned once a second
     step = complete(job.record, None, work.policies.of(job.record))
-    refuse_to_look(monkeypatch)
+    refuse_to_read(monkeypatch)
     claimed = store.claim(work.key, ClaimRequest(worker="w", limit=1, lease=30.0), [step])
 
     assert [verdict.applied for verdict in claimed.verdicts] == [True]
@@ -57,14 +57,14 @@ def test_a_claim_without_jobs_or_verdicts_raises_the_error(
 ) -> None:
     work.enqueue(1, kind="other")
     work.policies.settings()
-    refuse_to_look(monkeypatch)
+    refuse_to_read(monkeypatch)
 
     with pytest.raises(StoreUnavailable):
         work.claim(kinds=["mine"])
 
 
 def put_poison(store: PostgresStore, queue: QueueKey) -> None:
-    """A job as no queue accepts it: its key is too long for the index of keys."""
+    """A job that no queue accepts: its key is too long for the index of keys."""
     key = "".join(random.Random(1).choices(string.printable, k=5000))
     options = Options(max_attempts=1, keys_if_undelivered=((key,),))
     store.enqueue(queue, [Draft("poison", "default", b"1", options=options)])
@@ -90,7 +90,7 @@ def test_a_locked_lapsed_lease_blocks_no_other(
 
 
 def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> list[Any]:
-    """Jobs claimed there, of ids that this process remembers by earlier jobs."""
+    """Jobs claimed by another store, with ids of earlier jobs that this process has cached."""
     for id in ids:
         here.enqueue(1, id=id)
     for job in here.claim(len(ids)):
@@ -103,7 +103,7 @@ def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> l
 def test_an_outdated_cache_reports_no_live_lease_as_lost(
     work: Queue[Any, Any], open_store: OpenStore
 ) -> None:
-    """Two replicas of a service: one claims, and the other is asked to keep it."""
+    """Two replicas of a service: one claims, and the other gets the heartbeat."""
     there = Queues(open_store())["work"]
     jobs = enqueued_anew(work, there, "a", "b")
     beat = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)

@@ -1,4 +1,4 @@
-"""Who is claimed first, with positions, several processes and late committers."""
+"""The order of claims, with scan positions, several processes and late commits."""
 
 import math
 import time
@@ -21,7 +21,7 @@ from ackline.stores.postgres.scan_position import (
 )
 
 
-def test_a_higher_priority_of_another_process_overtakes_at_once(
+def test_a_higher_priority_of_another_process_is_claimed_first(
     open_store: OpenStore, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
@@ -65,7 +65,7 @@ def test_a_job_committed_late_is_found_soon_by_busy_claims(
 
 
 @pytest.mark.usefixtures("without_full_scans", "without_steps_back")
-def test_claims_are_as_fast_while_a_snapshot_is_held(
+def test_claims_are_as_fast_while_a_snapshot_is_kept_open(
     store: PostgresStore,
     queue: QueueKey,
     server: PostgresServer,
@@ -133,8 +133,11 @@ class TestScanPositions:
 
     def test_a_job_added_before_the_position_moves_it_back(self) -> None:
         positions = ScanPositions()
-        places = {(self.KIND_ID, FIRST_PROMOTED_LANE): (3.0, 9), (self.KIND_ID, 5): (7.0, 9)}
-        positions.advance(self._scan(positions), places)
+        positions_of_lanes = {
+            (self.KIND_ID, FIRST_PROMOTED_LANE): (3.0, 9),
+            (self.KIND_ID, 5): (7.0, 9),
+        }
+        positions.advance(self._scan(positions), positions_of_lanes)
         positions.step_back_to(self.KIND_ID, FIRST_PROMOTED_LANE, (4.0, 1))
         assert self._first(positions, FIRST_PROMOTED_LANE) == 3.0
         positions.step_back_to(self.KIND_ID, FIRST_PROMOTED_LANE, (2.0, 10))
@@ -186,13 +189,13 @@ def test_a_retried_claim_skips_no_jobs(
     assert ids(take(store, queue, 1)) == ["zeroth"]
     flush, turns = Transaction.flush, []
 
-    def stand_in_the_way_once(tx: Transaction) -> None:
+    def conflict_once(tx: Transaction) -> None:
         turns.append(tx)
         if len(turns) == 1:
             raise RetryTransaction
         flush(tx)
 
-    monkeypatch.setattr(Transaction, "flush", stand_in_the_way_once)
+    monkeypatch.setattr(Transaction, "flush", conflict_once)
 
     assert ids(take(store, queue, 2)) == ["first", "second"]
     assert len(turns) == 2

@@ -1,4 +1,4 @@
-"""Producers of the same ids at once: they wait for each other, never in a ring, never for ever."""
+"""Concurrent producers of the same ids wait for each other, without deadlocks or endless waits."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,7 +28,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def tx(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    """Somebody's transaction, open for long. Asked for last, it ends before the threads."""
+    """Another transaction, open for long. As the last fixture, it ends before the threads."""
     with server.connect(autocommit=False) as connection:
         yield connection
 
@@ -36,7 +36,7 @@ def tx(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 def bring(
     threads: ThreadPoolExecutor, store: PostgresStore, queue: QueueKey, *ids: str
 ) -> Future[list[Receipt]]:
-    """Enqueue what is believed to be new."""
+    """Enqueue jobs that are believed to be new."""
     drafts = [Draft(id, "mail", b"{}", assume_new=True) for id in ids]
     return threads.submit(store.enqueue, queue, drafts)
 
@@ -57,7 +57,7 @@ def test_ids_are_inserted_in_one_order_whatever_order_they_come_in(
     brought = bring(threads, store, work.key, "z", "a")
     until_blocked(server)
 
-    # Were z there already, this would wait for who waits for us.
+    # If z were inserted already, this would wait for a transaction that waits for this one.
     work.enqueue({}, id="z", kind="mail", connection=tx)
     tx.commit()
 
@@ -71,8 +71,8 @@ def test_a_producer_in_a_deadlock_looks_existing_jobs_up(
     threads: ThreadPoolExecutor,
     tx: psycopg.Connection[Any],
 ) -> None:
-    # A session looks for a deadlock once in each wait. The store waits last, and the caller never
-    # looks, so that however slow the machine is, the store is the one that the server ends.
+    # A session checks for a deadlock once in each wait. The store waits last, and the caller never
+    # checks, so that however slow the machine is, the store is the one that the server ends.
     tx.execute("SET deadlock_timeout = '1h'; SET application_name = 'ackline'")
     work.enqueue({}, id="m", kind="mail", connection=tx)
     with server.connect(autocommit=False) as gate:

@@ -1,4 +1,4 @@
-"""What the tables themselves refuse, whoever writes: each check is violated in plain SQL."""
+"""What the tables themselves refuse: each check is violated in plain SQL."""
 
 from collections.abc import Iterator
 
@@ -58,14 +58,14 @@ TWICE = {
     "SELECT kind_id, 20, rank, job FROM ready",
     "inactive_pkey": "INSERT INTO inactive SELECT * FROM inactive",
 }
-"""What must be there once → how to have it twice."""
+"""What must be unique → an insert of a duplicate."""
 
 
 @pytest.fixture
 def tables(
     open_store: OpenStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> Iterator[psycopg.Connection]:
-    """A schema with one queued job and one completed, found by bare names."""
+    """A connection to a schema with one queued and one completed job, as its search path."""
     store = open_store()
     put(store, queue, "a", "b")
     finish(store, queue, *take(store, queue, 1))

@@ -17,8 +17,8 @@ AT_ONCE = ["begin_write", "claim_jobs", "next_times", "commit", "notify", "→"]
 def test_an_enqueue_sends_few_statements_in_one_message(
     work: Queue[Any, Any], sent: list[str]
 ) -> None:
-    """And none of them is answered by itself: the server is woken once."""
-    for n in range(3):  # the queue and the line are made, and the statements prepared
+    """They are sent together: the server is woken once."""
+    for n in range(3):  # creates the queue and its kind, and prepares the statements
         work.enqueue(n)
     sent.clear()
 
@@ -31,7 +31,7 @@ def test_a_claim_of_plain_jobs_is_one_message(
     store: PostgresStore, queue: QueueKey, sent: list[str]
 ) -> None:
     put(store, queue, "a", "b", "c")
-    take(store, queue, 1)  # also looks at all leases, as once a second
+    take(store, queue, 1)  # also scans all leases, as once a second
     sent.clear()
 
     assert len(take(store, queue, 1)) == 1
@@ -50,7 +50,7 @@ def test_other_jobs_are_claimed_in_steps_until_plain_ones_come(
 
     ways = [_claims_at_once(store, queue, sent) for _ in range(4)]
 
-    # The first is tried at once, and taken in steps; so is the one in which plain jobs come again.
+    # The first is tried in one statement, then done in steps; so is the first plain one after it.
     assert ways == [[True, False], [False], [False], [True]]
 
 

@@ -1,4 +1,4 @@
-"""Jobs of full groups are put aside, a bounded number at a time."""
+"""Jobs of full groups are parked, a bounded number at a time."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ MANY = 400
 
 @pytest.fixture
 def parked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many jobs each transaction has put aside."""
+    """How many jobs each transaction has parked."""
     numbers: list[int] = []
     send = Pipeline.send
 
@@ -28,8 +28,8 @@ def parked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def ahead(store: PostgresStore, queue: QueueKey) -> None:
-    """Many jobs of a group that is full, and behind them one of none."""
+def full_group(store: PostgresStore, queue: QueueKey) -> None:
+    """Many jobs of a full group, and after them one without a group."""
     group = Options(group="g")
     drafts = [Draft(f"grouped {n}", "mail", b"{}", options=group) for n in range(MANY)]
     store.enqueue(queue, drafts)
@@ -37,7 +37,7 @@ def ahead(store: PostgresStore, queue: QueueKey) -> None:
     assert ids(take(store, queue, 1)) == ["grouped 0"]
 
 
-@pytest.mark.usefixtures("ahead")
+@pytest.mark.usefixtures("full_group")
 def test_jobs_after_a_full_group_are_reached_in_short_transactions(
     store: PostgresStore, queue: QueueKey, parked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +50,7 @@ def test_jobs_after_a_full_group_are_reached_in_short_transactions(
     assert max(parked) < 100
 
 
-@pytest.mark.usefixtures("ahead")
+@pytest.mark.usefixtures("full_group")
 def test_control_fewer_jobs_are_parked_in_one_transaction(
     store: PostgresStore, queue: QueueKey, parked: list[int]
 ) -> None:

@@ -1,4 +1,4 @@
-"""No reader skips a late committer; another server's journal comes first."""
+"""No reader skips a late commit; the journal of another server comes first."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def test_no_batch_is_trimmed_after_a_running_transaction(
 def test_the_journal_of_another_server_comes_before_ours(
     open_store: OpenStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
-    """Restored from a dump, its transactions may have higher numbers than ours will have."""
+    """Transactions of a restored dump may have higher numbers than the next ones here."""
     before = open_store()
     put(before, queue, "a", "b")
     cursor = before.events(queue, None, 1)[0].cursor

@@ -1,4 +1,4 @@
-"""The first deadline is found without passing leases that have ended; none is missed for long."""
+"""The first deadline is found without reading dead rows; no lease is missed for long."""
 
 import math
 from typing import Any
@@ -16,44 +16,44 @@ from ackline.stores.postgres.scan_position import LEASE_SCAN_INTERVAL, LEASE_SCA
 NOW = 1000.0
 
 
-class TestAhead:
+class TestLeaseScan:
     def test_the_first_scan_reads_all_leases(self) -> None:
-        ahead = LeaseScan()
+        scan = LeaseScan()
 
-        assert ahead.is_due(NOW)
-        assert ahead.start == -math.inf
+        assert scan.is_due(NOW)
+        assert scan.start == -math.inf
 
     def test_later_scans_start_at_the_first_deadline(self) -> None:
-        ahead = LeaseScan()
+        scan = LeaseScan()
 
-        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+        scan.finished(NOW + 30.0, NOW, cost=0.0)
 
-        assert ahead.start == NOW + 30.0
-        assert not ahead.is_due(NOW + LEASE_SCAN_INTERVAL / 2)
-        assert ahead.is_due(NOW + LEASE_SCAN_INTERVAL)
+        assert scan.start == NOW + 30.0
+        assert not scan.is_due(NOW + LEASE_SCAN_INTERVAL / 2)
+        assert scan.is_due(NOW + LEASE_SCAN_INTERVAL)
 
     def test_costly_scans_are_rare(self) -> None:
-        ahead = LeaseScan()
+        scan = LeaseScan()
 
-        ahead.finished(None, NOW, cost=0.1)
+        scan.finished(None, NOW, cost=0.1)
 
-        assert not ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE - 0.01)
-        assert ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE)
+        assert not scan.is_due(NOW + 0.1 * LEASE_SCAN_SHARE - 0.01)
+        assert scan.is_due(NOW + 0.1 * LEASE_SCAN_SHARE)
 
     def test_a_shorter_lease_of_the_same_process_is_not_skipped(self) -> None:
-        ahead = LeaseScan()
-        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+        scan = LeaseScan()
+        scan.finished(NOW + 30.0, NOW, cost=0.0)
 
-        ahead.include(NOW + 5.0)
+        scan.include(NOW + 5.0)
 
-        assert ahead.start == NOW + 5.0
+        assert scan.start == NOW + 5.0
 
     def test_all_leases_are_scanned_after_the_clock_was_set_back(self) -> None:
-        ahead = LeaseScan()
+        scan = LeaseScan()
 
-        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+        scan.finished(NOW + 30.0, NOW, cost=0.0)
 
-        assert ahead.is_due(NOW - 1.0)
+        assert scan.is_due(NOW - 1.0)
 
 
 def test_a_shorter_lease_of_another_process_is_reported_when_it_lapses(
@@ -77,12 +77,12 @@ def test_between_full_scans_a_claim_starts_at_the_first_deadline(
     starts: list[float] = []
     send = Pipeline.send
 
-    def noted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
+    def recorded(pipeline: Pipeline, name: str, *values: Any) -> Reply:
         if name == "next_times":
             starts.append(values[0]["start"])
         return send(pipeline, name, *values)
 
-    monkeypatch.setattr(Pipeline, "send", noted)
+    monkeypatch.setattr(Pipeline, "send", recorded)
     clock = ManualClock()
     store = open_store(clock=clock)
     put(store, queue, "a", "b")

@@ -1,7 +1,7 @@
 """However full the tables are, every statement reads only what it needs, by an index.
 
-Held against three traps: plans that were made while the tables were empty, tables of which the
-server has no or old statistics, and tables of which it knows everything.
+In three situations: plans that were made while the tables were empty, tables with no or old
+statistics, and tables with current ones.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import pytest
 from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.actions import finish, ids, put, take
 from tests.stores.postgres.aged_tables import DONE, HELD, SCHEDULED, WAITING, fill
-from tests.stores.postgres.query_plans import Plan, Watched, watched
+from tests.stores.postgres.query_plans import Plan, WatchedStore, watched
 
 from ackline.core.config import DEFAULTS
 from ackline.core.ids import new_id
@@ -26,15 +26,15 @@ from ackline.testing.conformance.driver import failure
 QUEUE = QueueKey("default", "work")
 
 LARGE = {"job", "ready", "parked", "inactive", "lease", "attempt", "progress", "journal"}
-"""Tables that grow; of the others, which have a handful of rows, nothing is asked."""
+"""Tables that grow; the others have a handful of rows and may be read as a whole."""
 
 BATCH = 100
 
 ABOUT = {"sweep": HELD, "operate": 20}
-"""How many jobs a verb is about, where that is not a batch."""
+"""How many jobs a call is about, if not a batch."""
 
 PAGES = {"page": 80, "operate": 80}
-"""Pages that a statement may touch for each of them, where that is not the usual number."""
+"""Pages that a statement may read for each job, if not the usual number."""
 
 FEW, USUAL_PAGES = 300, 30
 """Pages that are never too many; a claim may promote two jobs for each that it takes."""
@@ -117,7 +117,7 @@ def enqueue(store: Store) -> None:
 
 
 def replace(store: Store) -> None:
-    """A job that has failed is enqueued anew."""
+    """A failed job is enqueued again."""
     which = Filter(states=frozenset({State.FAILED, State.CANCELLED}))
     put(store, QUEUE, *ids(store.page(QUEUE, which, None, BATCH).jobs))
 
@@ -126,11 +126,11 @@ VERBS: tuple[Verb, ...] = (
     promote, claim, settle, settle_and_claim, retry_and_bury, beat, sweep, prune, operate, page,
     look_up, read_journal, enqueue, replace,
 )  # fmt: skip
-"""First to promote: whoever claims does so as well."""
+"""First promote, because a claim promotes as well."""
 
 
-def dear_plans(store: Watched, situation: str, verbs: Sequence[Verb] = VERBS) -> list[str]:
-    """Run verbs; answers what was read from end to end, or in too many pages."""
+def costly_plans(store: WatchedStore, situation: str, verbs: Sequence[Verb] = VERBS) -> list[str]:
+    """Run calls; returns the plans that read a whole table, or too many pages."""
     wrong, said = [], []
     for verb in verbs:
         store.plans.clear()
@@ -138,23 +138,23 @@ def dear_plans(store: Watched, situation: str, verbs: Sequence[Verb] = VERBS) ->
         assert store.plans, f"{verb.__name__} ran nothing"
         for plan in store.plans:
             said.append(f"{situation}, {verb.__name__}: {plan}")
-            if is_dear(plan, verb.__name__):
+            if is_costly(plan, verb.__name__):
                 wrong.append(f"{said[-1]}\n    {sorted(plan.scans)}")
     print("\n".join(said))
     return wrong
 
 
-def is_dear(plan: Plan, verb: str) -> bool:
+def is_costly(plan: Plan, verb: str) -> bool:
     read_whole = {table for how, table in plan.scans if how == "Seq Scan"}
     most = FEW + ABOUT.get(verb, BATCH) * PAGES.get(verb, USUAL_PAGES)
     return bool(read_whole & LARGE) or plan.buffers > most
 
 
 def prepare_when_empty(store: Store) -> None:
-    """Run everything once with next to nothing in the tables, so that all plans are made."""
+    """Run everything once with almost empty tables, so that all plans are cached."""
     put(store, QUEUE, *map(str, range(5 * BATCH)), assume_new=True)
     for verb in VERBS:
-        # There is not what it expects, and that does not matter.
+        # The jobs that it expects do not exist, and that does not matter.
         with contextlib.suppress(AssertionError, IndexError):
             verb(store)
     while store.purge(QUEUE, Filter(), 10_000):
@@ -163,11 +163,11 @@ def prepare_when_empty(store: Store) -> None:
 
 def full_tables(
     server: PostgresServer, schema: str, count: int
-) -> Generator[tuple[str, Watched], None, None]:
-    """A store for each of the traps."""
+) -> Generator[tuple[str, WatchedStore], None, None]:
+    """A store for each of the situations."""
     url = f"{server.socket_url}&schema={schema}"
     with watched(url) as early, server.connect() as connection:
-        # First, for it would make plans anew. Old statistics are worse than none.
+        # First, because it invalidates plans. Old statistics are worse than none.
         connection.execute("ANALYZE")
         prepare_when_empty(early.store)
         fill(connection, schema, count)
@@ -186,7 +186,7 @@ def test_every_statement_goes_by_an_index(server: PostgresServer, schema: str, c
     wrong = [
         plan
         for situation, store in full_tables(server, schema, count)
-        for plan in dear_plans(store, situation)
+        for plan in costly_plans(store, situation)
     ]
 
     assert wrong == []
@@ -201,5 +201,5 @@ def test_control_without_its_settings_a_session_reads_whole_tables(
     situations = full_tables(server, schema, 2000)
     situation, store = next(situations)
 
-    assert dear_plans(store, situation, [claim])
+    assert costly_plans(store, situation, [claim])
     situations.close()

@@ -1,4 +1,4 @@
-"""Many do everything to the same few jobs at once; the tables stay right."""
+"""Many threads do everything to the same few jobs; the tables stay consistent."""
 
 import contextlib
 import random
@@ -60,7 +60,7 @@ SELECT g.queue, g.name, g.running, (
 STEPS = [*fenced_transitions(lambda _: DEFAULTS, snoozed=0.01, extended=30.0).values()]
 
 
-class Player:
+class RandomCaller:
     """One thread that does something at random, again and again."""
 
     def __init__(self, store: PostgresStore, seed: int) -> None:
@@ -68,7 +68,7 @@ class Player:
         self.random = random.Random(seed)
         self.held: list[tuple[QueueKey, Record]] = []
 
-    def play(self) -> None:
+    def run_all(self) -> None:
         acts = [self.enqueue, self.claim, self.claim, self.settle, self.settle, self.operate]
         acts += [self.beat, self.sweep, self.purge, self.prune, self.configure]
         weights = [6, 6, 6, 6, 6, 6, 2, 2, 1, 1, 1]
@@ -155,10 +155,10 @@ def test_the_tables_stay_consistent_under_concurrency(
     errors: list[BaseException] = []
 
     def run(number: int) -> None:
-        player = Player(stores[number % 2], seed * 100 + number)
+        player = RandomCaller(stores[number % 2], seed * 100 + number)
         try:
             while time.monotonic() < until and not errors:
-                player.play()
+                player.run_all()
         except BaseException as error:
             errors.append(error)
             raise
@@ -171,8 +171,8 @@ def test_the_tables_stay_consistent_under_concurrency(
 
     assert errors == []
     with server.connect() as connection:
-        require_right(connection, schema)
-    require_counted(stores[0])
+        require_consistent_tables(connection, schema)
+    require_consistent_counts(stores[0])
 
 
 def test_a_deadlock_is_retried(engine: Engine) -> None:
@@ -195,8 +195,10 @@ def test_a_deadlock_is_retried(engine: Engine) -> None:
     assert tries.total() == 3
 
 
-def require_right(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
-    """Every job has one home, every home a job, every group counts its leases."""
+def require_consistent_tables(
+    connection: psycopg.Connection[tuple[object, ...]], schema: str
+) -> None:
+    """Every job has one state row, every state row a job, and every group counts its leases."""
     quoted = f'"{schema}"'
 
     def rows(query: str) -> list[tuple[object, ...]]:
@@ -207,8 +209,8 @@ def require_right(connection: psycopg.Connection[tuple[object, ...]], schema: st
     assert [row for row in rows(GROUPS) if row[2] != row[3]] == []
 
 
-def require_counted(store: PostgresStore) -> None:
-    """The counts are the truth, and the journal is a chain of legal steps."""
+def require_consistent_counts(store: PostgresStore) -> None:
+    """The counts are right, and the journal has only legal transitions."""
     for queue in QUEUES:
         [info] = store.describe("default", queue.name)
         listed = store.page(queue, Filter(), None, 1000).jobs

@@ -1,4 +1,4 @@
-"""What a store says of its server, and what it warns of."""
+"""What a store reports about its server, and what it warns of."""
 
 import json
 import logging
@@ -171,16 +171,16 @@ def test_the_facts_are_read(store: PostgresStore, server: PostgresServer, queue:
     assert info.details["wake-ups"] == "LISTEN"
     assert info.details["pooler"] == "none detected, pooler=none"
     assert info.details["table job"].endswith("dead, vacuumed never")
-    # The server of these tests has it off.
+    # The server of these tests has fsync off.
     assert "autovacuum" in {issue.code for issue in info.issues}
 
 
 @pytest.mark.usefixtures("old_snapshot")
 def test_an_old_snapshot_is_reported(open_store: OpenStore) -> None:
-    told = {issue.code: issue for issue in open_store("&alert_after=1").info().issues}
+    issues_by_code = {issue.code: issue for issue in open_store("&alert_after=1").info().issues}
     quiet = {issue.code: issue for issue in open_store().info().issues}
 
-    assert "(report), idle in transaction" in told["snapshot"].message
+    assert "(report), idle in transaction" in issues_by_code["snapshot"].message
     assert "snapshot" not in quiet
 
 
@@ -228,11 +228,11 @@ def durability(url: str, capsys: pytest.CaptureFixture[str]) -> str:
     return str(level)
 
 
-def test_doctor_reports_a_server_that_may_lose_answered_jobs(
+def test_doctor_reports_a_server_that_may_lose_accepted_jobs(
     server: PostgresServer, open_store: OpenStore, schema: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_store()
 
     assert durability(f"{server.url}?schema={schema}", capsys) == "error"
-    # The control: a store that is known to keep nothing.
+    # The control: a store without any durability.
     assert durability("memory://", capsys) == "warning"

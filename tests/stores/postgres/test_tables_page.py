@@ -74,9 +74,11 @@ def test_autovacuum(open_store: OpenStore, server: PostgresServer, schema: str) 
     open_store()
     with server.connect() as connection:
         found = connection.execute(AUTOVACUUM, [schema]).fetchall()
-    told = {name: row[1].split()[0].replace(",", "") for name, row in on_page("Autovacuum").items()}
+    listed = {
+        name: row[1].split()[0].replace(",", "") for name, row in on_page("Autovacuum").items()
+    }
 
-    assert told == dict(found)
+    assert listed == dict(found)
 
 
 def test_the_query_that_it_shows_runs(

@@ -9,7 +9,7 @@ from ackline.stores.postgres import PostgresStore
 
 
 def set_back(server: PostgresServer, schema: str, seconds: int) -> None:
-    """As if a copy of the data had been restored that was taken so long ago."""
+    """As if a copy of the data of that time had been restored."""
     with server.connect() as connection:
         connection.execute(f'UPDATE "{schema}".epoch SET base = base - {seconds}')
         connection.execute(f"""SELECT setval('"{schema}".token', 1)""")

@@ -1,4 +1,4 @@
-"""A batch comes back as it was packed, whether its entries are alike or not."""
+"""A batch comes back as it was packed, whether its entries are uniform or not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ entries = st.builds(
 CLAIMED = Entry(Act.CLAIM, "a", "k", State.QUEUED, State.PROCESSING, 1, 2**50, "w")
 
 
-def alike(entry: Entry, ids: list[str]) -> list[Entry]:
+def uniform(entry: Entry, ids: list[str]) -> list[Entry]:
     return [msgspec.structs.replace(entry, id=id) for id in ids]
 
 
@@ -58,14 +58,14 @@ def test_a_batch_of_any_entries(batch):
 
 @given(entries, st.lists(texts, max_size=2 * LAZY_FROM))
 def test_a_batch_of_entries_with_any_ids(entry, ids):
-    batch = alike(entry, ids)
+    batch = uniform(entry, ids)
 
     assert list(unpack_entries(pack_entries(batch))) == batch
 
 
 @given(entries, st.lists(st.uuids().map(str), min_size=LAZY_FROM, max_size=2 * LAZY_FROM))
 def test_entries_alike_but_for_their_ids_are_rows_that_have_them(entry, ids):
-    batch = alike(entry, ids)
+    batch = uniform(entry, ids)
 
     found = unpack_entries(pack_entries(batch))
 
@@ -76,7 +76,7 @@ def test_entries_alike_but_for_their_ids_are_rows_that_have_them(entry, ids):
 @pytest.mark.parametrize("size", [LAZY_FROM, 65_535, 65_536])
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 255, 256])
 def test_ids_of_all_lengths_in_batches_of_all_sizes(size, length):
-    batch = alike(CLAIMED, [f"{number:05d}".zfill(length)[:length] for number in range(size)])
+    batch = uniform(CLAIMED, [f"{number:05d}".zfill(length)[:length] for number in range(size)])
 
     found = unpack_entries(pack_entries(batch))
 
@@ -85,7 +85,7 @@ def test_ids_of_all_lengths_in_batches_of_all_sizes(size, length):
 
 
 def test_rows_of_several_widths_are_seen_by_the_first():
-    batch = alike(CLAIMED, ["short", *["middle"] * (LAZY_FROM - 2), "longest"])
+    batch = uniform(CLAIMED, ["short", *["middle"] * (LAZY_FROM - 2), "longest"])
 
     found = unpack_entries(pack_entries(batch))
 
@@ -97,16 +97,16 @@ def test_rows_of_several_widths_are_seen_by_the_first():
 @pytest.mark.parametrize(
     "odd", [{"attempt": 2}, {"kind": "l"}, {"worker": "v"}, {"priority": 5}, {"act": Act.ENQUEUE}]
 )
-@pytest.mark.parametrize("place", [0, 1, LAZY_FROM - 1])
-def test_one_that_differs_is_seen_wherever_it_is(odd, place):
-    batch = alike(CLAIMED, [f"{number:05d}" for number in range(LAZY_FROM)])
-    batch[place] = msgspec.structs.replace(batch[place], **odd)
+@pytest.mark.parametrize("position", [0, 1, LAZY_FROM - 1])
+def test_an_entry_that_differs_is_noticed_at_any_position(odd, position):
+    batch = uniform(CLAIMED, [f"{number:05d}" for number in range(LAZY_FROM)])
+    batch[position] = msgspec.structs.replace(batch[position], **odd)
 
     assert list(unpack_entries(pack_entries(batch))) == batch
 
 
 def test_an_id_may_be_the_name_of_the_act():
-    batch = alike(CLAIMED, ["claim"] * LAZY_FROM)
+    batch = uniform(CLAIMED, ["claim"] * LAZY_FROM)
 
     assert list(unpack_entries(pack_entries(batch))) == batch
 
@@ -127,7 +127,7 @@ def test_entries_of_a_later_version_have_more_fields(size, more):
 
 
 def test_an_earlier_version_reads_what_this_one_packs():
-    """While some machines are not upgraded yet."""
+    """During a rolling upgrade."""
 
     class Earlier(msgspec.Struct, array_like=True):
         act: Act

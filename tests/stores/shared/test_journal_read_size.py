@@ -1,4 +1,4 @@
-"""A store is not asked for many more batches than those who read its journal want."""
+"""Not many more batches are read than a reader of the journal needs."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ from ackline.stores.shared.journal_batches import MAX_READ_SIZE, next_read_size
         (10**6, [1] * 4, MAX_READ_SIZE),
     ],
 )
-def test_as_many_batches_as_hold_what_is_wanted(wanted, sizes, chunk):
+def test_as_many_batches_as_have_the_wanted_events(wanted, sizes, chunk):
     assert next_read_size(wanted, sizes) == chunk

@@ -1,4 +1,4 @@
-"""What stores share, where no rule for all stores can show it."""
+"""Shared helpers of pruning and purging that no conformance rule covers."""
 
 from __future__ import annotations
 

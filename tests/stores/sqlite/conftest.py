@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def connections():
-    """Every connection that apsw opens from here on."""
+    """Every connection that apsw opens from now on."""
     opened: list[apsw.Connection] = []
     apsw.connection_hooks.append(opened.append)
     yield opened
@@ -57,25 +57,25 @@ def store(path, connections):
 
 @pytest.fixture
 def writer(store, connections):
-    """The connection that the store writes by."""
+    """The writer of the store."""
     [writer] = still_open(connections)
     return writer
 
 
 @pytest.fixture
 def engine(path):
-    """Writes the same file, and tells nobody."""
-    engine = Engine(path, "normal", lambda _news: None)
+    """Writes the same file, and notifies nobody."""
+    engine = Engine(path, "normal", lambda _wakeups: None)
     engine.open()
     yield engine
     engine.close()
 
 
-class Crowd:
-    """Operations that pile up behind one that is held open."""
+class OperationGroup:
+    """Operations that wait while another one is kept open, so that they form one group."""
 
     def __init__(self, commit):
-        self.group = GroupCommit(commit)
+        self.group_commit = GroupCommit(commit)
         self.inside, self.go_on = threading.Event(), threading.Event()
         self.answers, self.threads = {}, []
         self._start("first", self._hold)
@@ -88,7 +88,7 @@ class Crowd:
     def _start(self, name, operation):
         def run():
             try:
-                self.answers[name] = self.group.run(operation)
+                self.answers[name] = self.group_commit.run(operation)
             except BaseException as error:
                 self.answers[name] = error
 
@@ -97,7 +97,7 @@ class Crowd:
 
     def add(self, name, operation):
         self._start(name, operation)
-        until(lambda: self.group.waiting == len(self.threads) - 1)
+        until(lambda: self.group_commit.waiting == len(self.threads) - 1)
 
     def finish(self):
         self.go_on.set()

@@ -23,7 +23,7 @@ def enqueue(store, n):
 
 @pytest.fixture
 def writer(store, writer, monkeypatch):
-    """The connection that writes; the queue and the line of its kind are there already."""
+    """The connection that writes; the queue and the list of its kind already exist."""
     monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 1000.0)
     monkeypatch.setattr(writer_module, "FILE_CHECK_INTERVAL", 1000.0)
     enqueue(store, 0)
@@ -84,5 +84,5 @@ def test_it_makes_few_system_calls_of_its_own(store, writer, monkeypatch):
 
     enqueue(store, 1)
 
-    # The folder of the listeners; the turn, taken and left.
+    # The directory of the listeners; the write lock, acquired and released.
     assert calls == {"stat": 1, "flock": 2}

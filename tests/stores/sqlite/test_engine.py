@@ -1,4 +1,4 @@
-"""Transactions: shared commits, failures that stay alone, a full file, a bounded log."""
+"""Transactions: group commit, isolated failures, a full disk, a bounded log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 import apsw
 import pytest
-from tests.stores.sqlite.conftest import QUEUE, REQUEST, Crowd, drafts, still_open
+from tests.stores.sqlite.conftest import QUEUE, REQUEST, OperationGroup, drafts, still_open
 
 from ackline.core import lifecycle
 from ackline.core.config import DEFAULTS, QueueSettings
@@ -25,7 +25,7 @@ from ackline.stores.sqlite.io.engine import MAX_IDLE_CONNECTIONS, Engine, ReadCo
 from ackline.stores.sqlite.io.locks import WriteLock
 from ackline.stores.sqlite.io.writer import Writer
 
-PUT = "INSERT INTO key_value VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
+PUT = "INSERT INTO key_value VALUES ('group', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
 
 
 def count_commits(connection):
@@ -49,38 +49,38 @@ def another(store, path):
 
 
 @pytest.fixture
-def crowd(another):
-    crowd = Crowd(lambda operations: another.commit(operations)[0])
-    yield crowd
-    crowd.finish()
+def group(another):
+    group = OperationGroup(lambda operations: another.commit(operations)[0])
+    yield group
+    group.finish()
 
 
-def test_those_who_wait_share_one_commit(store, another, crowd):
+def test_waiting_callers_share_one_commit(store, another, group):
     commits = count_commits(another.connection)
     for n in range(20):
-        crowd.add(n, lambda tx, n=n: tx.execute(PUT, (n,)) and n)
+        group.add(n, lambda tx, n=n: tx.execute(PUT, (n,)) and n)
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert [answers[n] for n in range(20)] == list(range(20))
     assert len(commits) == 2, "one of the operation held open, one of all the others"
-    assert len(store.read_keys("crowd", (), 100)) == 20
+    assert len(store.read_keys("group", (), 100)) == 20
 
 
-def test_one_that_fails_does_not_take_the_others_along(store, crowd):
-    def guilty(tx):
-        tx.execute(PUT, ("guilty",))
+def test_a_failing_operation_does_not_fail_the_others(store, group):
+    def failing(tx):
+        tx.execute(PUT, ("failing",))
         raise RuntimeError("mine alone")
 
-    crowd.add("a", lambda tx: tx.execute(PUT, ("a",)) and "ok")
-    crowd.add("guilty", guilty)
-    crowd.add("b", lambda tx: tx.execute(PUT, ("b",)) and "ok")
+    group.add("a", lambda tx: tx.execute(PUT, ("a",)) and "ok")
+    group.add("failing", failing)
+    group.add("b", lambda tx: tx.execute(PUT, ("b",)) and "ok")
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert (answers["a"], answers["b"]) == ("ok", "ok")
-    assert str(answers["guilty"]) == "mine alone"
-    assert len(store.read_keys("crowd", (), 100)) == 2
+    assert str(answers["failing"]) == "mine alone"
+    assert len(store.read_keys("group", (), 100)) == 2
 
 
 def test_enqueues_of_many_threads_all_arrive_once(store):
@@ -105,7 +105,7 @@ def fill(store):
         store.enqueue(QUEUE, drafts(10, n * 10, size=500))
 
 
-def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store, writer):
+def test_without_even_the_reserve_nothing_is_half_done(store, writer):
     store.enqueue(QUEUE, drafts(1))
     writer.pragma("max_page_count", 100)
     with pytest.raises(StoreFull):
@@ -125,7 +125,7 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
 
 
-def test_a_disk_that_had_room_is_not_asked_again_for_each_job(store, monkeypatch):
+def test_free_space_is_not_checked_again_for_each_job(store, monkeypatch):
     asked = []
     free = disk_space.free_on_disk
 
@@ -142,13 +142,13 @@ def test_a_disk_that_had_room_is_not_asked_again_for_each_job(store, monkeypatch
 
 
 class TestNearlyFullDisk:
-    """A purge frees pages inside of the file, which does not shrink."""
+    """A purge frees pages inside the file, which does not shrink."""
 
     LARGE = b'"' + b"x" * 100_000 + b'"'
 
     @pytest.fixture
     def left(self, store, monkeypatch):
-        """A disk whose last 30 MB are left, and 4 MB of jobs."""
+        """A disk with only 30 MB left, and 4 MB of jobs."""
         monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 0.0)
         store.enqueue(QUEUE, [Draft(str(n), "k", self.LARGE) for n in range(40)])
         left = [disk_space.DISK_RESERVE - 2 * 1_048_576]
@@ -164,19 +164,19 @@ class TestNearlyFullDisk:
         assert len(claimed) == 40
         assert all(verdict.applied for verdict in done)
 
-    def test_a_purge_makes_room(self, store, left):
+    def test_a_purge_frees_space(self, store, left):
         assert store.purge(QUEUE, Filter(), 1000) == 40
 
         assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
-    def test_but_what_is_written_has_to_go_through_the_log(self, store, left):
+    def test_the_log_needs_space_on_the_disk_too(self, store, left):
         store.purge(QUEUE, Filter(), 1000)
         left[0] = disk_space.LOG_RESERVE - 1
 
         with pytest.raises(StoreFull, match="space"):
             store.enqueue(QUEUE, drafts(1))
 
-    def test_keys_are_refused_too_but_not_the_notes_that_it_takes_to_go_on(self, store, left):
+    def test_keys_are_refused_too_except_those_of_ackline_itself(self, store, left):
         with pytest.raises(StoreFull):
             store.write_keys("default", [KeyWrite(key=("mine",), value=b"1")])
 
@@ -185,7 +185,7 @@ class TestNearlyFullDisk:
         )
         assert store.write_keys("default", [KeyWrite(key=("mine",), value=None)])
 
-    def test_whoever_looks_after_it_is_told(self, store, left):
+    def test_it_is_a_health_issue(self, store, left):
         (issue,) = store.info().issues
         assert (issue.code, issue.critical) == ("space", True)
 
@@ -197,7 +197,7 @@ class TestNearlyFullDisk:
 # --- locks and logs ---
 
 
-def test_those_who_wait_together_are_told_together():
+def test_waiting_callers_get_the_same_error():
     attempts = []
 
     def commit(operations):
@@ -206,17 +206,17 @@ def test_those_who_wait_together_are_told_together():
             raise apsw.BusyError("held by another")
         return [operation(None) for operation in operations]
 
-    crowd = Crowd(commit)
+    group = OperationGroup(commit)
     for n in range(10):
-        crowd.add(n, lambda tx: "written")
+        group.add(n, lambda tx: "written")
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert all(isinstance(answers[n], apsw.BusyError) for n in range(10))
     assert attempts == [10]
 
 
-def test_a_foreign_write_lock_held_too_long_is_told(store, writer, path):
+def test_a_write_lock_that_another_program_keeps_is_an_error(store, writer, path):
     writer.set_busy_timeout(20)
     other = apsw.Connection(path)
     other.execute("BEGIN IMMEDIATE")
@@ -246,13 +246,13 @@ def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monk
     assert os.path.getsize(f"{path}-wal") < grown
 
 
-def test_every_error_of_sqlite_has_words(path):
+def test_every_error_of_sqlite_has_a_message(path):
     for kind in (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError, apsw.CorruptError):
         assert path in str(connection_module.translate_error(kind("x"), path))
     assert path in str(connection_module.translate_error(apsw.IOError("x"), path))
 
 
-# --- failures at the end ---
+# --- failures at and after the commit ---
 
 
 def claim_one(store):
@@ -261,8 +261,8 @@ def claim_one(store):
     ]
 
 
-def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
-    def fail(_news):
+def test_a_failed_notification_does_not_fail_the_write(store, path, caplog):
+    def fail(_wakeups):
         raise RuntimeError("after the fact")
 
     def put(tx):
@@ -275,11 +275,11 @@ def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
     engine.write(put)
     engine.close()
 
-    assert len(store.read_keys("crowd", (), 100)) == 1
+    assert len(store.read_keys("group", (), 100)) == 1
     assert "after the fact" in caplog.text
 
 
-def test_a_log_that_cannot_be_cut_takes_nothing_back(store, caplog, monkeypatch):
+def test_a_failed_checkpoint_does_not_fail_the_write(store, caplog, monkeypatch):
     monkeypatch.setattr(writer_module, "MAX_WAL_BYTES", 0)
     monkeypatch.setattr(apsw, "SQLITE_CHECKPOINT_TRUNCATE", 99)
 
@@ -290,7 +290,7 @@ def test_a_log_that_cannot_be_cut_takes_nothing_back(store, caplog, monkeypatch)
     assert "MisuseError" in caplog.text
 
 
-def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
+def test_releasing_the_write_lock_may_fail(store, monkeypatch, caplog):
     def fail(_turn):
         raise OSError("no locks here")
 
@@ -300,7 +300,7 @@ def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
     assert "no locks here" in caplog.text
 
 
-def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, another, crowd):
+def test_a_failed_commit_fails_all_operations_and_is_not_retried(store, another, group):
     runs = []
 
     def do_not_answer() -> bool:
@@ -311,19 +311,19 @@ def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, another, 
         runs.append(n)
 
     for n in range(3):
-        crowd.add(n, functools.partial(write, n=n))
+        group.add(n, functools.partial(write, n=n))
     another.connection.set_commit_hook(do_not_answer)
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert sorted(runs) == [0, 1, 2]
     assert all(isinstance(answers[n], StoreUnavailable) for n in range(3))
     assert "send it again" in str(answers[0])
-    assert store.read_keys("crowd", (), 100) == []
+    assert store.read_keys("group", (), 100) == []
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_a_disk_found_full_by_the_commit_is_told_as_full(store, writer):
+def test_a_commit_that_finds_the_disk_full_says_so(store, writer):
     def refuse() -> bool:
         raise apsw.FullError("full")
 
@@ -366,7 +366,7 @@ def test_prune_trims_the_whole_journal(store, path, monkeypatch):
     assert read(path, "SELECT count FROM job_list WHERE code = 8") == [(5,)]
 
 
-def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
+def test_prune_drops_the_lists_of_kinds_without_jobs(store, path, monkeypatch):
     monkeypatch.setattr(operate, "TRIM_LIMIT", 10)
     store.enqueue(QUEUE, [Draft(f"k{n}", f"kind{n}", b"") for n in range(45)])
     store.enqueue(QUEUE, drafts(1))
@@ -379,8 +379,8 @@ def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
     assert {job.id for job in store.claim(QUEUE, REQUEST).jobs} == {"id0", "again"}
 
 
-def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, writer, monkeypatch):
-    """Other writers get in between; who claims gets what stands behind it all the same."""
+def test_many_jobs_of_a_full_group_are_parked_in_several_transactions(store, writer, monkeypatch):
+    """Other writers can write in between, and the claim still gets the jobs after them."""
     monkeypatch.setattr(claim, "PARK_LIMIT", 3)
     grouped = Options(group="g")
     for n in range(11):
@@ -400,12 +400,12 @@ def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, writer, monke
     assert [job.id for job in store.claim(QUEUE, REQUEST).jobs] == ["g1"]
 
 
-def test_a_crowd_of_readers_leaves_few_connections(store, path, connections):
+def test_many_concurrent_reads_leave_few_connections(store, path, connections):
     connections.clear()
     readers = ReadConnections(path)
-    with contextlib.ExitStack() as crowd:
+    with contextlib.ExitStack() as group:
         for _ in range(MAX_IDLE_CONNECTIONS + 3):
-            crowd.enter_context(readers.read())
+            group.enter_context(readers.read())
 
     assert len(connections) == MAX_IDLE_CONNECTIONS + 3
     assert len(still_open(connections)) == MAX_IDLE_CONNECTIONS

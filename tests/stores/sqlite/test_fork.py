@@ -1,4 +1,4 @@
-"""Forks: a child opens anew, and neither it nor its parent is in the other's way."""
+"""Forks: a child opens the store again, and neither it nor its parent disturbs the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:Deprecati
 
 
 def fork_and(work) -> int:
-    """Do something in a forked child; answers its process id."""
+    """Run something in a forked child; returns its process id."""
     child = os.fork()
     if child == 0:
         signal.alarm(20)
@@ -108,7 +108,7 @@ def test_what_a_child_writes_outlives_the_parents_connections(store, path):
     again.close()
 
 
-def test_listeners_hear_of_what_happens_after_a_fork(store, engine):
+def test_listeners_are_notified_after_a_fork(store, engine):
     with store.listen([QUEUE], "changes") as listener:
         before = engine.version()
         assert code_of(fork_and(lambda: 0)) == 0
@@ -130,7 +130,7 @@ def test_forked_in_the_middle_of_its_own_write(engine, monkeypatch):
     assert engine.write(lambda tx: "parent") == "parent"
 
 
-def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(store, path, start):
+def test_an_idle_child_does_not_keep_the_write_lock_of_its_killed_parent(store, path, start):
     parent = start(
         "import os, signal, time\n"
         "from ackline.stores.sqlite.io.engine import Engine\n"

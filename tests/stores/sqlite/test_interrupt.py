@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.stores.sqlite.conftest import QUEUE, Crowd, drafts
+from tests.stores.sqlite.conftest import QUEUE, OperationGroup, drafts
 
 from ackline.core.errors import StoreUnavailable
 
@@ -22,32 +22,32 @@ def throw(_tx):
     raise Thrown
 
 
-def test_those_whose_leader_was_interrupted_are_told_and_others_go_on():
-    crowd = Crowd(run_all)
-    crowd.add("leader", throw)
-    crowd.add("follower", lambda tx: "done")
+def test_followers_of_an_interrupted_leader_get_an_error_and_later_callers_go_on():
+    group = OperationGroup(run_all)
+    group.add("leader", throw)
+    group.add("follower", lambda tx: "done")
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert isinstance(answers["leader"], Thrown)
     assert isinstance(answers["follower"], StoreUnavailable)
     assert "send it again" in str(answers["follower"])
-    assert crowd.group.run(lambda tx: "again") == "again"
+    assert group.group_commit.run(lambda tx: "again") == "again"
 
 
-def test_whoever_is_interrupted_while_waiting_leaves_the_line():
-    crowd, ran = Crowd(run_all), []
+def test_a_caller_interrupted_while_waiting_is_removed():
+    group, ran = OperationGroup(run_all), []
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(KeyboardInterrupt):
-            crowd.group.run(lambda tx: ran.append("interrupted"))
+            group.group_commit.run(lambda tx: ran.append("interrupted"))
     finally:
         signal.signal(signal.SIGALRM, previous)
-    assert crowd.group.waiting == 0
-    crowd.add("next", lambda tx: "done")
+    assert group.group_commit.waiting == 0
+    group.add("next", lambda tx: "done")
 
-    answers = crowd.finish()
+    answers = group.finish()
 
     assert ran == []
     assert answers == {"first": True, "next": "done"}

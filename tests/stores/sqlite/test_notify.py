@@ -1,4 +1,4 @@
-"""Wake-ups across threads and processes. The look at the database is put off, to see them alone."""
+"""Wake-ups across threads and processes, with polling switched off to see them alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = 20.0
 
 
 @pytest.fixture
-def no_looking(monkeypatch):
+def without_polling(monkeypatch):
     monkeypatch.setattr(notify, "POLL_INTERVAL", 60.0)
 
 
@@ -39,7 +39,7 @@ def waiting(listener):
     return answer
 
 
-@pytest.mark.usefixtures("no_looking")
+@pytest.mark.usefixtures("without_polling")
 class TestByFifo:
     @pytest.mark.parametrize("topic", ["ready", "changes"])
     def test_enqueue_wakes(self, store, topic):
@@ -64,14 +64,14 @@ class TestByFifo:
             store.enqueue(QUEUE, drafts(1))
             assert [first.wait(0), second.wait(0)] == [True, False]
 
-    def test_a_full_claim_passes_the_wake_on(self, store):
+    def test_a_full_claim_wakes_the_next_worker(self, store):
         with store.listen([QUEUE], "ready") as first, store.listen([QUEUE], "ready") as second:
             store.enqueue(QUEUE, drafts(150))
             assert first.wait(LONG)
             store.claim(QUEUE, REQUEST)
             assert second.wait(LONG)
 
-    def test_those_who_want_other_kinds_are_woken_beside_each_other(self, store):
+    def test_listeners_for_different_kinds_are_all_woken(self, store):
         mail, image = frozenset({"mail"}), frozenset({"image"})
         with (
             store.listen([QUEUE], "ready", mail) as first,
@@ -80,7 +80,7 @@ class TestByFifo:
             store.enqueue(QUEUE, drafts(1))
             assert [first.wait(LONG), second.wait(LONG)] == [True, True]
 
-    def test_changes_are_told_to_all(self, store):
+    def test_all_listeners_are_notified_of_changes(self, store):
         with store.listen([QUEUE], "changes") as first, store.listen([QUEUE], "changes") as second:
             store.enqueue(QUEUE, drafts(1))
             assert [first.wait(LONG), second.wait(LONG)] == [True, True]
@@ -93,7 +93,7 @@ class TestByFifo:
             store.apply(QUEUE, [lifecycle.request_cancel("id0")])
             assert listener.wait(LONG)
 
-    def test_a_listener_that_died_is_tidied_away(self, store, path, start):
+    def test_the_fifo_of_a_dead_listener_is_removed(self, store, path, start):
         child = start("store.listen([queue], 'changes'); say('listening'); input()")
         assert child.stdout.readline() == "listening\n"
         folder = f"{path}-wake"
@@ -121,15 +121,15 @@ class TestByFifo:
         assert child.stdout.readline() == "True\n"
 
 
-def test_a_listener_has_its_name_only_when_it_hears(store, path, monkeypatch):
-    """So that nobody takes it for one that died."""
+def test_a_fifo_gets_its_name_once_it_has_a_reader(store, path, monkeypatch):
+    """Otherwise a writer could remove it as the FIFO of a dead listener."""
     make = os.mkfifo
 
-    def make_and_tell(fifo, mode):
+    def make_and_notify(fifo, mode):
         make(fifo, mode)
         store.enqueue(QUEUE, drafts(1))
 
-    monkeypatch.setattr(os, "mkfifo", make_and_tell)
+    monkeypatch.setattr(os, "mkfifo", make_and_notify)
     monkeypatch.setattr(notify, "POLL_INTERVAL", 60.0)
     with store.listen([QUEUE], "changes") as listener:
         store.enqueue(QUEUE, drafts(1, 1))
@@ -137,7 +137,7 @@ def test_a_listener_has_its_name_only_when_it_hears(store, path, monkeypatch):
     assert os.listdir(f"{path}-wake") == []
 
 
-def test_what_died_half_made_is_tidied_away(store, path):
+def test_abandoned_temporary_fifos_are_removed(store, path):
     with store.listen([QUEUE], "changes"):
         for name, age in (("new-old", 1000), ("new-young", 0)):
             fifo = f"{path}-wake/{name}"
@@ -147,14 +147,14 @@ def test_what_died_half_made_is_tidied_away(store, path):
     assert os.listdir(f"{path}-wake") == ["new-young"]
 
 
-def test_a_lost_byte_is_made_up_for(store, engine, monkeypatch):
+def test_polling_recovers_a_lost_byte(store, engine, monkeypatch):
     monkeypatch.setattr(notify, "POLL_INTERVAL", 0.01)
     with store.listen([QUEUE], "ready") as listener:
         engine.write(lambda tx: enqueue(tx, QUEUE, drafts(1), 1.0))
         assert listener.wait(LONG)
 
 
-def test_without_fifos_it_looks(store, monkeypatch):
+def test_without_fifos_it_polls(store, monkeypatch):
     def refuse(*_):
         raise PermissionError("no FIFOs here")
 
@@ -187,7 +187,7 @@ def test_many_queues_keep_few_files_open(store, path, monkeypatch):
     assert open_fifos(path) == 2
 
 
-def test_what_is_dropped_leaves_no_fifo(store, path):
+def test_a_dropped_queue_leaves_no_fifo(store, path):
     with store.listen([QUEUE], "ready"):
         store.enqueue(QUEUE, drafts(1))
     store.purge(QUEUE, Filter(), 10)
@@ -197,8 +197,8 @@ def test_what_is_dropped_leaves_no_fifo(store, path):
     assert os.listdir(f"{path}-wake") == []
 
 
-@pytest.mark.usefixtures("no_looking")
-def test_who_waits_at_a_dropped_queue_hears_when_it_is_made_again(store):
+@pytest.mark.usefixtures("without_polling")
+def test_a_listener_of_a_dropped_queue_is_woken_when_it_is_created_again(store):
     with store.listen([QUEUE], "ready") as listener:
         store.enqueue(QUEUE, drafts(1))
         store.purge(QUEUE, Filter(), 10)
@@ -210,8 +210,8 @@ def test_who_waits_at_a_dropped_queue_hears_when_it_is_made_again(store):
         assert listener.wait(LONG)
 
 
-@pytest.mark.usefixtures("no_looking")
-def test_a_fifo_made_again_is_found(store, path):
+@pytest.mark.usefixtures("without_polling")
+def test_a_fifo_created_again_is_found(store, path):
     for _ in range(2):
         with store.listen([QUEUE], "ready") as listener:
             store.enqueue(QUEUE, drafts(1))
@@ -223,7 +223,7 @@ def test_a_fifo_made_again_is_found(store, path):
 
 @pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
 @pytest.mark.parametrize("topic", ["ready", "changes"])
-def test_whoever_may_use_the_database_may_wake(store, path, mode, topic):
+def test_other_users_of_the_database_can_wake_listeners(store, path, mode, topic):
     before = os.umask(0o077)
     try:
         for allowed in (0o600, mode):
@@ -238,8 +238,8 @@ def test_whoever_may_use_the_database_may_wake(store, path, mode, topic):
     assert stat.S_IMODE(os.stat(f"{path}-wake").st_mode) == mode | (mode & 0o444) >> 2
 
 
-@pytest.mark.usefixtures("no_looking")
-def test_one_that_cannot_be_woken_keeps_nobody_else_asleep(store, monkeypatch):
+@pytest.mark.usefixtures("without_polling")
+def test_a_failing_fifo_does_not_affect_the_others(store, monkeypatch):
     opened = os.open
     refused: list[str] = []
 
@@ -255,14 +255,14 @@ def test_one_that_cannot_be_woken_keeps_nobody_else_asleep(store, monkeypatch):
         assert sorted([first.wait(0), second.wait(0)]) == [False, True]
 
 
-def test_a_closed_store_is_not_listened_to(store, path):
+def test_a_closed_store_cannot_be_listened_to(store, path):
     store.close()
     with pytest.raises(StoreClosed):
         store.listen([QUEUE], "ready")
     assert open_fifos(path) == 0
 
 
-def test_tags_are_never_confused():
+def test_hashes_are_unique():
     tags = {
         notify.queue_hash(QueueKey(*pair)) for pair in (("a", "b:c"), ("a:b", "c"), ("1", "1:a"))
     }
@@ -273,7 +273,7 @@ MANY = [QueueKey("default", f"queue {n}") for n in range(3000)]
 
 
 class TestSubscription:
-    """One FIFO for all subjects, in which writers say what happened."""
+    """One FIFO for all subjects, with a message for each notification."""
 
     @staticmethod
     def folder(path):
@@ -290,42 +290,42 @@ class TestSubscription:
             subscription.wait(0)
             assert self.folder(path) == []
 
-    def test_another_process_is_heard(self, store, start):
+    def test_notifications_of_another_process_arrive(self, store, start):
         with store.subscribe() as subscription:
             subscription.add([(QUEUE, "ready"), (QUEUE, "changes"), (QUEUE, "finished")])
             assert len(subscription.wait(LONG)) == 3
             start("store.enqueue(queue, [Draft('a', 'mail', b'')])")
 
-            heard = set(subscription.wait(LONG))
-            while len(heard) < 2:
-                heard |= set(subscription.wait(LONG))
-            assert heard == {(QUEUE, "ready"), (QUEUE, "changes")}
+            notified = set(subscription.wait(LONG))
+            while len(notified) < 2:
+                notified |= set(subscription.wait(LONG))
+            assert notified == {(QUEUE, "ready"), (QUEUE, "changes")}
 
     @pytest.mark.parametrize("at_once", [1, 7, 29])
-    def test_who_falls_behind_is_told_that_anything_may_have_happened(
+    def test_a_full_fifo_means_that_anything_may_have_changed(
         self, store, path, monkeypatch, at_once
     ):
         monkeypatch.setattr(notify, "PIPE_BYTES", 4096)
-        news: list[tuple[Topic, QueueKey]] = [("ready", queue) for queue in MANY[:at_once]]
+        notifications: list[tuple[Topic, QueueKey]] = [("ready", queue) for queue in MANY[:at_once]]
         with store.subscribe() as subscription:
             subscription.add(("ready", queue)[::-1] for queue in MANY)
             subscription.wait(LONG)
             wakes = notify.FifoNotifier(path)
             for _ in range(1000):
-                wakes.notify(news)
+                wakes.notify(notifications)
 
             assert subscription.wait(LONG) is None
-            wakes.notify(news)
+            wakes.notify(notifications)
             assert set(subscription.wait(LONG)) == {(queue, "ready") for queue in MANY[:at_once]}
 
-    def test_one_that_died_is_tidied_away(self, store, path, start):
+    def test_the_fifo_of_a_dead_subscription_is_removed(self, store, path, start):
         child = start(
             "subscription = store.subscribe()\n"
             "subscription.add([(queue, 'ready')])\n"
             "subscription.wait(0)\n"
-            "say('hears'); input()"
+            "say('listening'); input()"
         )
-        assert child.stdout.readline() == "hears\n"
+        assert child.stdout.readline() == "listening\n"
         assert len(self.folder(path)) == 1
         child.kill()
         child.wait()
@@ -334,7 +334,7 @@ class TestSubscription:
 
         assert self.folder(path) == []
 
-    def test_without_fifos_it_looks_at_the_database(self, store, monkeypatch):
+    def test_without_fifos_it_polls_the_database(self, store, monkeypatch):
         def refuse(*_given):
             raise OSError("no FIFOs here")
 

@@ -1,4 +1,4 @@
-"""Opening a file: what is accepted, what is refused, and in which words."""
+"""Opening a file: what is accepted, what is refused, and with which message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_new_file_gets_the_newest_schema(store, path):
     assert apsw.Connection(path).pragma("application_id") == APPLICATION_ID
 
 
-def test_a_file_of_another_program_is_refused_and_left_alone(path):
+def test_a_file_of_another_program_is_refused_and_not_touched(path):
     with apsw.Connection(path) as other:
         other.execute("CREATE TABLE theirs (x)")
     before = Path(path).read_bytes()
@@ -46,7 +46,7 @@ def test_a_newer_schema_is_refused(store, path):
         SqliteStore(path).open()
 
 
-def test_what_is_no_database_is_refused_and_left_alone(path):
+def test_a_file_that_is_no_database_is_refused_and_not_touched(path):
     Path(path).write_text("my diary, " * 500)
 
     with pytest.raises(StoreMismatch, match="not a SQLite"):
@@ -66,7 +66,7 @@ def test_a_directory_is_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("locked", ["folder", "file"])
-def test_what_cannot_be_written_is_read_only(locked):
+def test_a_file_that_cannot_be_written_raises_read_only(locked):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "jobs.db")
         store = SqliteStore(path)
@@ -83,7 +83,7 @@ def test_what_cannot_be_written_is_read_only(locked):
 
 
 def refusal_in_child(path: str) -> str:
-    """What opening says to an ordinary user, for root may write everywhere."""
+    """The error for an ordinary user; root may write everywhere."""
     inner, outer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,7 +101,7 @@ def refusal_in_child(path: str) -> str:
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
-def test_the_durability_asked_for_is_in_force(path, connections, durability, synchronous):
+def test_the_requested_durability_is_applied(path, connections, durability, synchronous):
     store = from_url(f"sqlite:///{path}?durability={durability}")
     store.open()
 
@@ -143,7 +143,7 @@ def opened_at(url: str) -> str:
         ("sqlite:////", "names a directory.* /jobs.db"),
     ],
 )
-def test_urls_that_cannot_work(url, words):
+def test_invalid_urls(url, words):
     with pytest.raises(ConfigError, match=words):
         from_url(url)
 
@@ -169,7 +169,7 @@ def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced, m
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_too_many_open_files_are_told(path):
+def test_too_many_open_files_is_an_error(path):
     code = (
         "import os, resource, sys\n"
         "from ackline.core.errors import StoreUnavailable\n"
@@ -184,10 +184,10 @@ def test_too_many_open_files_are_told(path):
         "    except StoreUnavailable as error:\n"
         "        print(error)\n"
     )
-    told = subprocess.run(
+    messages = subprocess.run(
         [sys.executable, "-c", code, path], check=True, capture_output=True, text=True
     ).stdout.splitlines()
 
-    assert len(told) == 2
-    for line in told:
+    assert len(messages) == 2
+    for line in messages:
         assert re.search("too many files are open .* limit of this process is 64.*ulimit -n", line)

@@ -1,4 +1,4 @@
-"""The log stays, whatever else a process does with the file that it has open."""
+"""The write-ahead log stays, whatever else a process does with the open file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackline.core.errors import StoreUnavailable
 from ackline.stores.sqlite import SqliteStore
 from ackline.stores.sqlite.io import locks
 
-LOOK = """
+COUNT_JOBS = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=0.1)
 print(connection.execute("SELECT count(*) FROM job").fetchone()[0])
@@ -27,26 +27,28 @@ connection.close()
 """
 
 
-def look_with_another_library(path):
+def read_with_another_library(path):
     connection = sqlite3.connect(path)
     connection.execute("SELECT count(*) FROM job").fetchone()
     connection.close()
 
 
-def look_from_another_process(path):
-    return subprocess.run([sys.executable, "-c", LOOK, path], check=False, capture_output=True)
+def read_in_another_process(path):
+    return subprocess.run(
+        [sys.executable, "-c", COUNT_JOBS, path], check=False, capture_output=True
+    )
 
 
-def copy_then_look_from_another_process(path):
+def copy_then_read_in_another_process(path):
     shutil.copy(path, f"{path}.copy")
-    look_from_another_process(path)
+    read_in_another_process(path)
 
 
-LOOKS = [look_with_another_library, copy_then_look_from_another_process]
+LOOKS = [read_with_another_library, copy_then_read_in_another_process]
 
 
 def as_after_a_crash(path, folder):
-    """A store on what a process that is killed now would leave."""
+    """A store on the files that a process would leave if it were killed now."""
     for suffix in ("", "-wal"):
         if os.path.exists(path + suffix):
             shutil.copy(path + suffix, folder / f"crashed.db{suffix}")
@@ -56,7 +58,7 @@ def as_after_a_crash(path, folder):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_answered_jobs_survive_whoever_else_closes_the_file(store, path, tmp_path, look):
+def test_accepted_jobs_survive_another_close_of_the_file(store, path, tmp_path, look):
     store.enqueue(QUEUE, drafts(1))
     look(path)
 
@@ -68,7 +70,7 @@ def test_answered_jobs_survive_whoever_else_closes_the_file(store, path, tmp_pat
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_what_another_process_is_answered_meanwhile_survives(store, path, start, look):
+def test_jobs_accepted_by_another_process_meanwhile_survive(store, path, start, look):
     store.enqueue(QUEUE, drafts(1))
     look(path)
     store.enqueue(QUEUE, drafts(1, start=1))
@@ -87,7 +89,7 @@ def test_what_another_process_is_answered_meanwhile_survives(store, path, start,
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, look):
+def test_without_such_locks_writes_are_refused(path, tmp_path, monkeypatch, look):
     monkeypatch.setattr(locks, "sys", SimpleNamespace(platform="darwin"))
     store = SqliteStore(path)
     store.open()
@@ -104,7 +106,7 @@ def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, l
     store.close()
 
 
-def test_nobody_builds_the_index_of_the_log_anew_while_it_is_in_use(start, path):
+def test_the_index_of_the_log_is_not_rebuilt_while_it_is_in_use(start, path):
     writer = start(
         "import sqlite3, subprocess\n"
         "for n in range(300): store.enqueue(queue, [Draft(f'id{n}', 'mail', b'x' * 900)])\n"
@@ -113,7 +115,7 @@ def test_nobody_builds_the_index_of_the_log_anew_while_it_is_in_use(start, path)
         "look.close()\n"
         "def write(tx):\n"
         "    tx.execute('UPDATE job SET priority = 1')\n"
-        f"    look = [sys.executable, '-c', {LOOK!r}, sys.argv[1]]\n"
+        f"    look = [sys.executable, '-c', {COUNT_JOBS!r}, sys.argv[1]]\n"
         "    say(subprocess.run(look, text=True, capture_output=True).stdout.strip())\n"
         "    tx.execute('UPDATE job SET priority = 2')\n"
         "from ackline.stores.sqlite.io.engine import Engine\n"
@@ -127,13 +129,13 @@ def test_nobody_builds_the_index_of_the_log_anew_while_it_is_in_use(start, path)
     assert writer.stdout.readline() == "written\n"
 
 
-def test_the_last_store_of_a_process_tidies_the_log_away(path):
+def test_the_last_store_of_a_process_removes_the_log(path):
     first, second = SqliteStore(path), SqliteStore(path)
     first.open()
     second.open()
 
     first.close()
-    look_with_another_library(path)
+    read_with_another_library(path)
     assert os.path.exists(f"{path}-wal")
 
     second.close()
@@ -149,7 +151,7 @@ def test_after_a_fork_a_process_that_only_reads_keeps_the_log_too(store, path):
     os.waitpid(child, 0)
 
     store.get(QUEUE, ["id0"])
-    look_with_another_library(path)
+    read_with_another_library(path)
 
     assert os.path.exists(f"{path}-wal")
 

@@ -53,13 +53,13 @@ def test_one_id_from_many_processes_makes_one_job(store, start):
     assert len(store.events(QUEUE, None, 1000)) == 100
 
 
-def test_opening_at_once_migrates_once(path, start):
+def test_opening_at_the_same_time_migrates_once(path, start):
     children = [start("say(store.info().schema)") for _ in range(3)]
 
     assert {child.stdout.readline() for child in children} == {"1\n"}
 
 
-def test_what_a_killed_process_was_answered_is_there(path, start):
+def test_jobs_accepted_from_a_killed_process_survive(path, start):
     child = start("say(store.enqueue(queue, [Draft('kept', 'mail', b'x')])[0].accepted); input()")
     assert child.stdout.readline() == "True\n"
     child.kill()

@@ -1,4 +1,4 @@
-"""What a store knows of queues from its last transaction: until somebody else has written."""
+"""Cached queues are used until another process has written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_jobs_and_events_of_two_writers_have_numbers_of_their_own(store, other):
     assert store.describe("default")[0].counts[State.PROCESSING] == 10
 
 
-def test_settings_that_another_has_changed_hold_at_once(store, other):
+def test_settings_changed_by_another_store_apply_at_once(store, other):
     other.configure(QUEUE, QueueSettings(max_jobs=2))
     with pytest.raises(StoreFull):
         store.enqueue(QUEUE, drafts(1, 2))
@@ -48,7 +48,7 @@ def test_settings_that_another_has_changed_hold_at_once(store, other):
     assert store.claim(QUEUE, REQUEST).jobs == []
 
 
-def test_a_line_that_another_has_dropped_is_made_anew(store, other):
+def test_a_list_dropped_by_another_store_is_created_again(store, other):
     other.purge(QUEUE, Filter(), 10)
     other.prune(QUEUE, 10)
 
@@ -57,7 +57,7 @@ def test_a_line_that_another_has_dropped_is_made_anew(store, other):
     assert [job.id for job in other.claim(QUEUE, REQUEST).jobs] == ["id5"]
 
 
-def test_a_failed_transaction_leaves_nothing_known(store, engine):
+def test_a_failed_transaction_caches_nothing(store, engine):
     def enqueue(tx, *drafts):
         return store_enqueue(tx, QUEUE, drafts, 1.0)
 

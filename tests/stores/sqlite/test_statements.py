@@ -1,4 +1,4 @@
-"""The SQL itself: every statement compiles, no hot one scans a table, few are open at once."""
+"""Every statement compiles, no frequent one scans a table, and few are open at a time."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_page_opens_few_of_many_kinds(store, opened, newest_first):
     assert len(opened) <= 14
 
 
-def test_a_list_of_one_kind_reads_only_its_line(store, opened):
+def test_a_page_of_one_kind_reads_only_its_list(store, opened):
     page = store.page(QUEUE, Filter(kinds=frozenset({"kind7"})), None, 100)
 
     assert [job.id for job in page.jobs] == ["id7", "id307", "id607"]

@@ -1,4 +1,4 @@
-"""The turn to write: only fairness rests on it."""
+"""The write lock: only fairness depends on it, not correctness."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ackline.stores.sqlite.io.locks import WriteLock
 
 @pytest.fixture
 def path(path):
-    """An empty database: a turn is for one that is there."""
+    """An empty database: only an existing one can be locked."""
     Path(path).touch()
     return path
 
 
 @pytest.fixture
 def holder(path):
-    """Another one whose turn it is."""
+    """Another process's lock object, which has the lock."""
     turn = WriteLock(path)
     assert turn.acquire(1)
     yield turn
@@ -51,7 +51,7 @@ def files(path: str) -> int:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
-def test_whoever_may_use_the_database_may_wait_in_line(path, mode):
+def test_whoever_may_use_the_database_may_wait_for_the_lock(path, mode):
     os.chmod(path, mode)
     before = os.umask(0o077)
     try:
@@ -70,7 +70,7 @@ def test_a_lock_file_of_somebody_else_need_only_be_readable(path, holder):
     holder.release()
     for folder in Path(path).parents:
         if "pytest" in str(folder):
-            os.chmod(folder, 0o755)  # pytest keeps them to itself
+            os.chmod(folder, 0o755)  # pytest captures them
     child = os.fork()
     if child == 0:
         try:
@@ -81,7 +81,7 @@ def test_a_lock_file_of_somebody_else_need_only_be_readable(path, holder):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_who_waits_gets_it_in_the_end(path, holder):
+def test_a_waiter_gets_the_lock_in_the_end(path, holder):
     turn = WriteLock(path)
     assert not turn.acquire(0.01)
     threading.Timer(0.05, holder.release).start()
@@ -91,13 +91,13 @@ def test_who_waits_gets_it_in_the_end(path, holder):
     assert free(path)
 
 
-def test_without_a_turn_a_write_goes_on(store, writer, holder, monkeypatch):
+def test_a_write_goes_on_without_the_lock(store, writer, holder, monkeypatch):
     monkeypatch.setattr(writer_module, "BUSY_TIMEOUT", 0.2)
     writer.set_busy_timeout(200)
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_waiting_in_vain_leaves_nothing_behind(store, path, holder, monkeypatch):
+def test_a_wait_that_times_out_leaves_nothing_behind(store, path, holder, monkeypatch):
     monkeypatch.setattr(writer_module, "BUSY_TIMEOUT", 0.01)
     store.enqueue(QUEUE, drafts(1))
     threads, before = len(os.listdir("/proc/self/task")), files(f"{path}-lock")
@@ -111,7 +111,7 @@ def test_waiting_in_vain_leaves_nothing_behind(store, path, holder, monkeypatch)
     assert free(path)
 
 
-def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
+def test_an_interrupted_wait_does_not_acquire_the_lock_later(path, holder):
     turn = WriteLock(path)
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -127,7 +127,7 @@ def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
     turn.close()
 
 
-def test_closed_while_one_stands_in_line(path, holder):
+def test_closing_while_a_thread_waits(path, holder):
     before = files(f"{path}-lock")
     turn = WriteLock(path)
     assert not turn.acquire(0.01)
@@ -140,7 +140,7 @@ def test_closed_while_one_stands_in_line(path, holder):
     assert free(path)
 
 
-def test_a_forgotten_turn_leaves_no_file_open(path):
+def test_a_deleted_lock_leaves_no_file_open(path):
     turn = WriteLock(path)
     assert turn.acquire(1)
 

@@ -1,4 +1,4 @@
-"""What others notify of reaches everyone whom it concerns, whatever else the connection does."""
+"""Notifications reach all listeners, whatever else the connection does."""
 
 import logging
 import threading
@@ -105,53 +105,53 @@ def test_unknown_notifications_are_skipped(
 
 
 @pytest.fixture
-def deaf(server: PostgresServer, store: PostgresStore, schema: str) -> PostgresStore:
-    """A store of a user who may do everything but see who waits."""
-    del store  # it has made the schema
+def unprivileged(server: PostgresServer, store: PostgresStore, schema: str) -> PostgresStore:
+    """A store of a user who may do everything but read the table of listeners."""
+    del store  # creates the schema
     with server.connect() as connection:
-        connection.execute("DROP ROLE IF EXISTS deaf")
-        connection.execute("CREATE ROLE deaf LOGIN")
-        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO deaf')
-        every = f'IN SCHEMA "{schema}" TO deaf'
+        connection.execute("DROP ROLE IF EXISTS unprivileged")
+        connection.execute("CREATE ROLE unprivileged LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO unprivileged')
+        every = f'IN SCHEMA "{schema}" TO unprivileged'
         connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES {every}")
         connection.execute(f"GRANT USAGE ON ALL SEQUENCES {every}")
-        connection.execute(f'REVOKE ALL ON "{schema}".listener FROM deaf')
-    url = server.url.replace("postgres@", "deaf@")
+        connection.execute(f'REVOKE ALL ON "{schema}".listener FROM unprivileged')
+    url = server.url.replace("postgres@", "unprivileged@")
     return PostgresStore(read_address(f"{url}?schema={schema}&migrate=no"))
 
 
 def test_a_failed_notification_does_not_fail_the_write(
-    deaf: PostgresStore,
+    unprivileged: PostgresStore,
     server: PostgresServer,
     schema: str,
     queue: QueueKey,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    deaf.open()
+    unprivileged.open()
     with caplog.at_level(logging.WARNING, "ackline"):
-        put(deaf, queue, "a")
-        put(deaf, queue, "b", assume_new=True)
-        assert len(take(deaf, queue)) == 2
-    deaf.close()
+        put(unprivileged, queue, "a")
+        put(unprivileged, queue, "b", assume_new=True)
+        assert len(take(unprivileged, queue)) == 2
+    unprivileged.close()
 
     [said] = [record.getMessage() for record in caplog.records]
     assert "could not be notified" in said
     assert "permission denied for table listener" in said
     with server.connect() as connection:
-        connection.execute("DROP OWNED BY deaf")
-        connection.execute("DROP ROLE deaf")
+        connection.execute("DROP OWNED BY unprivileged")
+        connection.execute("DROP ROLE unprivileged")
 
 
 def test_control_what_comes_before_the_commit_must_succeed(
-    deaf: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
+    unprivileged: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
     with server.connect() as connection:
-        connection.execute(f'REVOKE INSERT ON "{schema}".count_change FROM deaf')
-    deaf.open()
+        connection.execute(f'REVOKE INSERT ON "{schema}".count_change FROM unprivileged')
+    unprivileged.open()
     with pytest.raises(Exception, match="count_change"):
-        put(deaf, queue, "a")
-    deaf.close()
+        put(unprivileged, queue, "a")
+    unprivileged.close()
     with server.connect() as connection:
         assert connection.execute(f'SELECT count(*) FROM "{schema}".job').fetchone() == (0,)
-        connection.execute("DROP OWNED BY deaf")
-        connection.execute("DROP ROLE deaf")
+        connection.execute("DROP OWNED BY unprivileged")
+        connection.execute("DROP ROLE unprivileged")

@@ -1,4 +1,4 @@
-"""A subscription whose connection or server goes away: nothing stays unheard."""
+"""A subscription whose connection or server fails misses nothing."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SOON = 10.0
 MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]
 
 
-def hears(subscription: Subscription, *subjects: Subject) -> bool:
+def is_notified_of(subscription: Subscription, *subjects: Subject) -> bool:
     missing, until = set(subjects), time.monotonic() + SOON
     while missing and time.monotonic() < until:
-        news = subscription.wait(until - time.monotonic())
-        missing = set() if news is None else missing.difference(news)
+        notified = subscription.wait(until - time.monotonic())
+        missing = set() if notified is None else missing.difference(notified)
     return not missing
 
 
 def until_lost(subscription: Subscription) -> bool:
-    """Wait until it says that anything may have happened."""
+    """Wait until it reports that it may have missed something."""
     until = time.monotonic() + SOON
     while time.monotonic() < until:
         if subscription.wait(0.1) is None:
@@ -52,7 +52,7 @@ def waiting(server: PostgresServer, schema: str) -> int:
 def test_a_cut_connection_is_opened_again(store: PostgresStore, server: PostgresServer) -> None:
     with store.subscribe() as subscription:
         subscription.add((queue, "ready") for queue in MANY)
-        assert hears(subscription, *((queue, "ready") for queue in MANY))
+        assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
         while subscription.wait(0.3) is None:
             pass
         with server.connect() as connection:
@@ -63,7 +63,7 @@ def test_a_cut_connection_is_opened_again(store: PostgresStore, server: Postgres
 
         assert until_lost(subscription)
         put(store, MANY[-1], "a")
-        assert hears(subscription, (MANY[-1], "ready"))
+        assert is_notified_of(subscription, (MANY[-1], "ready"))
 
 
 def test_subjects_added_while_the_server_is_down_wake_when_it_is_back(schema: str) -> None:
@@ -72,15 +72,15 @@ def test_subjects_added_while_the_server_is_down_wake_when_it_is_back(schema: st
         store.open()
         with store.subscribe() as subscription:
             subscription.add([(MANY[0], "changes")])
-            assert hears(subscription, (MANY[0], "changes"))
+            assert is_notified_of(subscription, (MANY[0], "changes"))
             server.stop_immediately()
             subscription.add([(MANY[1], "changes")])
             subscription.wait(0.2)
             server.restart()
 
-            assert hears(subscription, (MANY[1], "changes"))
+            assert is_notified_of(subscription, (MANY[1], "changes"))
             put(store, MANY[0], "a")
-            assert hears(subscription, (MANY[0], "changes"))
+            assert is_notified_of(subscription, (MANY[0], "changes"))
         store.close()
 
 
@@ -90,7 +90,7 @@ def test_it_does_not_spin_while_the_server_is_down(schema: str) -> None:
         store.open()
         with store.subscribe() as subscription:
             subscription.add([(MANY[0], "changes")])
-            assert hears(subscription, (MANY[0], "changes"))
+            assert is_notified_of(subscription, (MANY[0], "changes"))
             server.stop_immediately()
             subscription.add([(MANY[1], "changes")])
             until, waits = time.monotonic() + 1.0, 0
@@ -107,20 +107,20 @@ def test_a_notification_does_not_cost_more_the_more_subjects_there_are(
 ) -> None:
     with store.subscribe() as subscription:
         subscription.add((queue, "ready") for queue in MANY)
-        assert hears(subscription, *((queue, "ready") for queue in MANY))
+        assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
         while subscription.wait(0.3) is None:
             pass
-        looked: list[object] = []
+        reads: list[object] = []
 
-        def registered(looked_at: PostgresSubscription) -> tuple[()]:
-            looked.append(looked_at)
+        def registered(subscription_read: PostgresSubscription) -> tuple[()]:
+            reads.append(subscription_read)
             return ()
 
         monkeypatch.setattr(PostgresSubscription, "registered", property(registered))
         put(store, MANY[-1], "a")
-        assert hears(subscription, (MANY[-1], "ready"))
+        assert is_notified_of(subscription, (MANY[-1], "ready"))
 
-    assert not looked
+    assert not reads
 
 
 def test_any_number_of_subjects_takes_one_connection(
@@ -129,8 +129,10 @@ def test_any_number_of_subjects_takes_one_connection(
     before = connections(server)
     with store.subscribe() as subscription:
         subscription.add((queue, "ready") for queue in MANY)
-        assert hears(subscription, *((queue, "ready") for queue in MANY))
-        assert connections(server) - before <= 2, "one that hears, and one for statements"
+        assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
+        assert connections(server) - before <= 2, (
+            "one that for notifications, and one for statements"
+        )
         assert waiting(server, schema) == len(MANY)
         subscription.remove((queue, "ready") for queue in MANY)
         subscription.wait(0.01)
@@ -147,7 +149,7 @@ def test_without_notifications_everything_may_have_changed(
     store.open()
     with store.subscribe() as subscription:
         subscription.add([(MANY[0], "ready")])
-        assert hears(subscription, (MANY[0], "ready"))
+        assert is_notified_of(subscription, (MANY[0], "ready"))
 
         assert until_lost(subscription)
     store.close()

@@ -1,4 +1,4 @@
-"""Whoever waits is told of what concerns it at once, not when it looks by itself."""
+"""Listeners are notified at once, not only when they poll."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def put_off(store: Store, queue: QueueKey) -> None:
 
 
 def _ungrouped(store: Store, queue: QueueKey) -> Record:
-    """One whose end makes room for no other."""
+    """A job without a group: its end frees no slot."""
     return next(job for job in take(store, queue) if job.id == "a")
 
 
@@ -48,7 +48,7 @@ def bring_in(store: Store, queue: QueueKey) -> None:
     assert store.apply(OTHER, [move("moved", queue)])[0].applied
 
 
-def make_room(store: Store, queue: QueueKey) -> None:
+def free_a_slot(store: Store, queue: QueueKey) -> None:
     jobs = [job for job in take(store, queue) if job.id.startswith("grouped")]
     assert len(jobs) == 1
     store.apply(queue, [complete(job, None, DEFAULTS) for job in jobs])
@@ -78,7 +78,7 @@ TOLD: list[tuple[Topic, Act]] = [
     ("ready", put_off),
     ("ready", promote),
     ("ready", bring_in),
-    ("ready", make_room),
+    ("ready", free_a_slot),
     ("ready", configure),
     ("cancel_requests", ask_to_stop),
     ("finished", end),
@@ -99,7 +99,7 @@ def prepare(store: Store, queue: QueueKey, act: Act) -> None:
     drafts = [Draft(f"grouped {n}", "mail", b"{}", options=grouped) for n in range(2)]
     store.enqueue(queue, [Draft("a", "mail", b"{}"), *drafts])
     if act is promote:
-        # Not for others: a claim promotes as well, and tells of it.
+        # Not for other acts: a claim promotes as well, and notifies of it.
         put(store, queue, "due", delay=0.01)
 
 
