@@ -1,6 +1,6 @@
-"""Formulas that SQL and Lua state again give the same as the lifecycle, for many values.
+"""Formulas repeated in SQL and Lua give the same results as the lifecycle, for many values.
 
-The store in memory is not asked: it has no formula of its own.
+The memory store is left out: it uses the lifecycle itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ackline.testing.conformance.driver import draft, failure, policy_of
 
 KINDS = ("mail", "image")
 LAST = "last"
-"""A completed job, which is listed after those that wait or run."""
+"""A completed job, which is listed after the live ones."""
 BEAT = Heartbeat(id="w1", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
 
 
@@ -76,12 +76,12 @@ def chance() -> random.Random:
     return random.Random(24)
 
 
-def place_of(driver: QueueDriver, id: str) -> float:
-    """A job's place in the line of its state, from the cursor of a page that ends with it."""
+def position_of(driver: QueueDriver, id: str) -> float:
+    """A job's `at` in the list of its state, from the cursor of a page that ends with it."""
     which = Filter(ids=frozenset({id, LAST}))
-    place = decode_page_cursor(driver.store.page(driver.queue, which, None, 1).cursor, False)
-    assert place is not None, f"{id} is not there"
-    return place[1]
+    position = decode_page_cursor(driver.store.page(driver.queue, which, None, 1).cursor, False)
+    assert position is not None, f"{id} is not there"
+    return position[1]
 
 
 def some_time(driver: QueueDriver, chance: random.Random) -> float:
@@ -91,7 +91,7 @@ def some_time(driver: QueueDriver, chance: random.Random) -> float:
 
 
 class TestRank:
-    """`rank`: a queued job's place in line, whichever way it got there."""
+    """`rank`: the position of a queued job, however it was queued."""
 
     @pytest.fixture(params=[0.1, 86_400.3])
     def ageing(self, request: pytest.FixtureRequest, driver: QueueDriver) -> float:
@@ -120,7 +120,7 @@ class TestRank:
             driver.store.enqueue(driver.queue, given)
             for new in given:
                 state, at = initial_state(new, now, ageing)
-                assert (driver.state(new.id), place_of(driver, new.id)) == (state, at)
+                assert (driver.state(new.id), position_of(driver, new.id)) == (state, at)
 
     def test_of_new_jobs_that_differ_in_nothing_but_their_ids(
         self, driver: QueueDriver, chance: random.Random, ageing: float
@@ -129,7 +129,7 @@ class TestRank:
             now = some_time(driver, chance)
             ids = [f"{priority}-{n}" for n in range(3)]
             driver.enqueue_all(ids, priority=priority, surely_new=True)
-            assert [place_of(driver, id) for id in ids] == [rank(now, priority, ageing)] * 3
+            assert [position_of(driver, id) for id in ids] == [rank(now, priority, ageing)] * 3
 
     def test_of_promoted_jobs(
         self, driver: QueueDriver, chance: random.Random, ageing: float
@@ -142,9 +142,9 @@ class TestRank:
         driver.clock.advance(100.0)
         driver.store.promote(driver.queue, 1000)
         for id, (at, priority) in due.items():
-            assert place_of(driver, id) == rank(at, priority, ageing)
+            assert position_of(driver, id) == rank(at, priority, ageing)
 
-    def test_of_jobs_that_come_back(
+    def test_of_jobs_that_are_queued_again(
         self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
@@ -153,29 +153,31 @@ class TestRank:
             assert driver.apply_one(extend(job, 1000.0)).applied
             some_time(driver, chance)
             driver.apply_one(release(job, policy_of(job)))
-            assert place_of(driver, job.id) == rank(began, priority, ageing), "released"
+            assert position_of(driver, job.id) == rank(began, priority, ageing), "released"
 
             job = driver.claim_one()
             driver.clock.advance(chance.uniform(1.0, 2.0))
             driver.expire(job)
-            assert place_of(driver, job.id) == rank(driver.clock.now(), priority, ageing), "expired"
+            assert position_of(driver, job.id) == rank(driver.clock.now(), priority, ageing), (
+                "expired"
+            )
 
             job = driver.claim_one()
             slept = some_time(driver, chance)
             driver.apply_one(snooze(job, 2.5, policy_of(job)))
             driver.clock.advance(chance.uniform(2.5, 5.0))
             driver.store.promote(driver.queue, 1000)
-            assert place_of(driver, job.id) == rank(slept + 2.5, priority, ageing), "snoozed"
+            assert position_of(driver, job.id) == rank(slept + 2.5, priority, ageing), "snoozed"
             driver.complete(driver.claim_one())
 
-    def test_of_jobs_out_of_the_dlq(
+    def test_of_redriven_jobs(
         self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
             driver.dead_letter(f"j{priority}")
             now = some_time(driver, chance)
             driver.apply_one(redrive(f"j{priority}", change=Edit(priority=priority)))
-            assert place_of(driver, f"j{priority}") == rank(now, priority, ageing)
+            assert position_of(driver, f"j{priority}") == rank(now, priority, ageing)
             driver.complete(driver.claim_one())
 
     def test_of_jobs_with_a_new_priority(
@@ -185,10 +187,10 @@ class TestRank:
             id = f"{before}-{after}"
             some_time(driver, chance)
             driver.enqueue(id, priority=before)
-            place = place_of(driver, id)
+            position = position_of(driver, id)
             some_time(driver, chance)
             driver.apply_one(edit(id, Edit(priority=after)))
-            assert place_of(driver, id) == place + (before - after) * ageing
+            assert position_of(driver, id) == position + (before - after) * ageing
 
 
 def bring(driver: QueueDriver, id: str, kind: str, state: State) -> None:
@@ -246,7 +248,7 @@ class TestLeases:
     def test_which_leases_a_heartbeat_extends(
         self, driver: QueueDriver, chance: random.Random
     ) -> None:
-        """`may_extend`: which leases are still those of who holds a token."""
+        """`may_extend`: which leases the owner of a token may extend."""
         ids = list(map(str, range(60)))
         driver.enqueue_all(ids)
         jobs = driver.claim_jobs(60, lease=1.0)
@@ -291,7 +293,7 @@ class TestLeases:
 
 
 class TestTrimming:
-    """`plan_trim` and `unseen`: which batches of the journal go, and what no reader has seen."""
+    """`plan_trim`: which batches of the journal are dropped, and what no reader has read."""
 
     LOST = re.compile(r"(\d+) events were dropped")
 
@@ -323,21 +325,21 @@ class TestTrimming:
 
 
 def waits(driver: QueueDriver) -> None:
-    """Let a worker wait for jobs: a store need not tell of new ones while nobody does."""
+    """Let a worker wait for jobs: otherwise a store need not notify of new ones."""
     driver.claim_jobs(10, kinds=["waited for"], worker="waiting")
 
 
-def _held(driver: QueueDriver, **more: Any) -> Record:
+def _leased(driver: QueueDriver, **more: Any) -> Record:
     job = driver.enqueue_and_claim("a", **more)
     waits(driver)
     return job
 
 
 def _applies(step: Callable[[Record], Transition], **more: Any) -> Callable[[QueueDriver], Any]:
-    """Prepares a leased job; what it returns applies a step to it."""
+    """Prepares a leased job; returns a function that applies a transition to it."""
 
     def prepare(driver: QueueDriver) -> Callable[[], object]:
-        job = _held(driver, **more)
+        job = _leased(driver, **more)
         return lambda: driver.apply_one(step(job))
 
     return prepare
@@ -353,7 +355,7 @@ def _put(driver: QueueDriver, **more: Any) -> Callable[[], object]:
 
 
 def _waiting(act: Callable[[QueueDriver], object], **more: Any) -> Callable[[QueueDriver], Any]:
-    """Prepares a job that nobody has claimed."""
+    """Prepares a queued job."""
 
     def prepare(driver: QueueDriver) -> Callable[[], object]:
         driver.enqueue("a", **more)
@@ -364,7 +366,7 @@ def _waiting(act: Callable[[QueueDriver], object], **more: Any) -> Callable[[Que
 
 
 def _expire(driver: QueueDriver) -> Callable[[], object]:
-    job = _held(driver)
+    job = _leased(driver)
     driver.clock.advance(1000.0)
     return lambda: driver.expire(job)
 
@@ -430,7 +432,7 @@ CHANGES: dict[str, Callable[[QueueDriver], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_who_is_woken(driver: QueueDriver, change: str) -> None:
-    """`topics_to_notify`: whose listeners are woken for what the journal tells."""
+    """`topics_to_notify`: whose listeners are woken by the entries of the journal."""
     act = CHANGES[change](driver)
     after = driver.journal()[-1].cursor
     subjects = {(driver.queue, topic) for topic in TOPICS}
@@ -439,10 +441,10 @@ def test_who_is_woken(driver: QueueDriver, change: str) -> None:
         while subscription.wait(0.05):
             pass
         act()
-        told = topics_to_notify(driver.store.events(driver.queue, after, 100))
-        assert told > {"changes"} or change in ("claim", "extend", "progress")
-        missing, until = {(driver.queue, topic) for topic in told}, time.monotonic() + 5.0
+        topics = topics_to_notify(driver.store.events(driver.queue, after, 100))
+        assert topics > {"changes"} or change in ("claim", "extend", "progress")
+        missing, until = {(driver.queue, topic) for topic in topics}, time.monotonic() + 5.0
         while missing and time.monotonic() < until:
-            heard = subscription.wait(0.5)
-            missing -= subjects if heard is None else set(heard)
+            notified = subscription.wait(0.5)
+            missing -= subjects if notified is None else set(notified)
         assert missing == set()

@@ -1,4 +1,4 @@
-"""However many are wanted, a store is asked for few at once."""
+"""Jobs and keys are read from a store a few at a time, however many are wanted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ QUEUE = QueueKey("default", "email")
 MANY = 2 * contract.LOOKUP_BATCH + 1
 
 
-class Asked(MemoryStore):
-    """Notes how many were asked for."""
+class RecordingStore(MemoryStore):
+    """Records how many were requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Asked(MemoryStore):
 
 
 def test_jobs_are_looked_up_some_at_a_time() -> None:
-    store, ids = Asked(), [str(n) for n in range(MANY)]
+    store, ids = RecordingStore(), [str(n) for n in range(MANY)]
     store.enqueue(QUEUE, [Draft(id, "k", b"1") for id in ids])
 
     assert [job and job.id for job in find_each_job(store, QUEUE, ids)] == ids
@@ -47,7 +47,7 @@ def test_jobs_are_looked_up_some_at_a_time() -> None:
 
 
 def test_keys_are_read_some_at_a_time() -> None:
-    store, keys = Asked(), [("k", f"{n:05}") for n in range(MANY)]
+    store, keys = RecordingStore(), [("k", f"{n:05}") for n in range(MANY)]
     store.write_keys("default", [KeyWrite(key=key, value=b"") for key in keys])
 
     assert [entry.key for entry in read_each_key(store, "default", (), 10**9)] == keys

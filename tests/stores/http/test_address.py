@@ -1,4 +1,4 @@
-"""What a URL may say, and that no token is ever shown."""
+"""Valid and invalid URLs; a token is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong behind the service is raised here as the same error."""
+"""Errors of the service's store are raised by the client as the same errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BEHIND = [
 
 
 @pytest.mark.parametrize("error", BEHIND, ids=lambda error: type(error).__name__)
-def test_an_error_of_the_store_comes_through(error, service, store, monkeypatch):
+def test_an_error_of_the_store_is_raised_again(error, service, store, monkeypatch):
     def fail(*_args, **_options):
         raise error
 
@@ -49,7 +49,7 @@ def test_an_error_of_the_store_comes_through(error, service, store, monkeypatch)
     assert getattr(caught.value, "cursor", None) == getattr(error, "cursor", None)
 
 
-def test_keys_that_changed_are_told_apart(store):
+def test_changed_keys_raise_their_own_error(store):
     write = KeyWrite(key=queue_key(QUEUE, "relay"), value=b"1", version=0)
     store.enqueue(QUEUE, drafts(1), [write])
 
@@ -72,7 +72,7 @@ def test_keys_that_changed_are_told_apart(store):
         (418, {"type": "urn:else:store-full", "detail": "tea"}, StoreError, "tea"),
     ],
 )
-def test_other_answers_say_what_to_do(status, body, kind, says):
+def test_other_responses_say_what_to_do(status, body, kind, says):
     text = json.dumps(body).encode() if body else b"<html>a proxy's words</html>"
 
     error = error_of("http://host/api", status, text)
@@ -91,7 +91,7 @@ def test_a_wrong_base_path_is_named(service):
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[[bytes], int]]:
-    """A server that reads a request and answers so, once."""
+    """A server that reads one request and sends this response."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads = []
 
@@ -125,7 +125,7 @@ def scripted() -> Iterator[Callable[[bytes], int]]:
 def test_a_cut_answer_is_unavailable_and_nothing_is_sent_again(scripted, answer):
     store = HttpStore(read_address(f"http://127.0.0.1:{scripted(answer)}"))
 
-    # The server answers one request only: another one would find nobody and say so.
+    # The server answers one request only: another would fail to connect.
     with pytest.raises(StoreUnavailable, match=r"lost the connection|may have been done|reached"):
         store.open()
 

@@ -1,4 +1,4 @@
-"""The library over HTTP with the narrowest tokens that its guide promises are enough."""
+"""The library over HTTP, with the narrowest scopes that the guide names as enough."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_producer_enqueues_waits_and_cancels_and_a_worker_works(open_as: Any) 
         producing.cancel("none")
 
 
-def test_a_worker_takes_back_the_jobs_of_another(open_as: Any) -> None:
+def test_a_worker_recovers_the_jobs_of_another(open_as: Any) -> None:
     open_as("produce")["mail"].enqueue(1, id="a")
     queue = open_as("consume")["mail"]
     [job] = queue.claim(1, worker="dead", lease=0.01)
@@ -93,7 +93,7 @@ def test_a_worker_takes_back_the_jobs_of_another(open_as: Any) -> None:
 
 
 @pytest.mark.parametrize("token", ["produce", "consume", "produce-consume"])
-def test_what_only_readers_may_is_refused_by_name(open_as: Any, token: str) -> None:
+def test_reading_without_its_scope_is_refused_by_name(open_as: Any, token: str) -> None:
     queues = open_as(token)
     open_as("produce")["mail"].enqueue(1)
 

@@ -1,4 +1,4 @@
-"""The client: connections that are kept, cut, inherited, encrypted; batches that are too large."""
+"""The client: reused, cut, inherited and encrypted connections; batches that are too large."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REQUEST = ClaimRequest(worker="w", limit=1000, lease=30.0)
 
 @pytest.fixture
 def connected(monkeypatch):
-    """The connections that are made, in order."""
+    """The connections that are opened, in order."""
     made, connect = [], HTTPConnection.connect
 
     def note(connection):
@@ -62,7 +62,7 @@ def test_calls_of_one_thread_share_a_connection(connected, store):
     assert len(connected) == 1
 
 
-def test_a_connection_that_was_hung_up_is_not_used_again(connected, store):
+def test_a_connection_closed_by_the_server_is_not_used_again(connected, store):
     store.info()
     connected[0].sock.shutdown(socket.SHUT_RDWR)
 
@@ -84,8 +84,8 @@ def test_a_child_can_use_its_parents_store(store):
     assert None not in store.get(QUEUE, ["id0", "id1", "id2"])
 
 
-def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
-    """A worker would hand over its listener, and Spark take the URL for that of a file."""
+def test_capabilities_of_a_local_store_are_not_reported(service, open_store):
+    """Otherwise a worker would pass its listener, and Spark would take the URL for a file."""
     kept = service.runtime.store
     kept.capabilities = msgspec.structs.replace(
         kept.capabilities, shared=False, one_machine=True, joins_transactions=True, batch_size=7
@@ -111,7 +111,7 @@ def test_any_number_of_ids_is_purged(store):
 
 
 class TestShortAnswers:
-    """The service answers with three at most; whoever asks for more is not refused."""
+    """The service returns at most three; a request for more is not refused."""
 
     @pytest.fixture(autouse=True)
     def _three(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,12 +131,12 @@ class TestShortAnswers:
         assert [len(events), len(rest)] == [3, 2]
         assert [len(first.jobs), len(second.jobs), second.cursor] == [3, 2, None]
 
-    def test_a_claim_brings_fewer(self, store):
+    def test_a_claim_returns_fewer(self, store):
         store.enqueue(QUEUE, drafts(5))
 
         assert [len(store.claim(QUEUE, REQUEST).jobs) for _ in range(3)] == [3, 2, 0]
 
-    def test_whatever_a_worker_holds_is_found(self, store):
+    def test_all_leases_of_a_worker_are_found(self, store):
         store.enqueue(QUEUE, drafts(9))
         mine = [*store.claim(QUEUE, REQUEST).jobs, *store.claim(QUEUE, REQUEST).jobs]
         store.claim(QUEUE, msgspec.structs.replace(REQUEST, worker="another"))
@@ -145,7 +145,7 @@ class TestShortAnswers:
         assert store.leases(QUEUE, worker="w", limit=9) == held
         assert store.leases(QUEUE, worker="w", limit=5) == held[:5]
 
-    def test_maintenance_does_as_many_as_it_was_asked_for(self, store):
+    def test_maintenance_reaches_the_requested_limit(self, store):
         store.enqueue(QUEUE, drafts(9))
 
         assert store.purge(QUEUE, Filter(), 7) == 7
@@ -161,7 +161,7 @@ class TestShortAnswers:
         assert [entry.key for entry in store.read_keys("default", ("k",), 5)] == keys[:5]
         assert [entry.key for entry in Queues(store).keys(limit=9)] == keys
 
-    def test_of_too_many_queues_some_are_heard(self, store):
+    def test_of_too_many_queues_some_are_listened_to(self, store):
         keys = [QUEUE, *(QueueKey("default", str(number)) for number in range(9))]
 
         with store.listen(keys, "changes") as listener:
@@ -189,7 +189,7 @@ class TestLarge:
         assert claimed.verdicts == [Verdict(True, State.COMPLETED)] * 20
         assert [job.id for job in claimed.jobs] == ["id50"]
 
-    def test_what_cannot_be_parted_is_refused(self, store):
+    def test_what_cannot_be_split_is_refused(self, store):
         with pytest.raises(InvalidPayload):
             store.enqueue(QUEUE, drafts(1, size=70_000))
         with pytest.raises(InvalidPayload):
@@ -199,7 +199,7 @@ class TestLarge:
 
 
 class TestMany:
-    """More than the service takes at once goes in several requests, and comes back as one."""
+    """A batch above the limit takes several requests, and has one result."""
 
     @pytest.fixture
     def settings(self, settings: Settings) -> Settings:
@@ -220,7 +220,7 @@ class TestMany:
         assert [job.id for job in claimed.jobs] == ["id50"]
         assert store.apply(QUEUE, steps) == [Verdict(True, State.COMPLETED)] * 10
 
-    def test_leases_are_held(self, store):
+    def test_leases_are_extended(self, store):
         store.enqueue(QUEUE, drafts(7))
         jobs = [job for _ in range(3) for job in store.claim(QUEUE, REQUEST).jobs]
         store.apply(QUEUE, [request_cancel("id4")])
@@ -234,7 +234,7 @@ class TestMany:
         assert store.heartbeat(QUEUE, BEAT, []) == HeartbeatReply([], [])
         assert [worker.heartbeat.id for worker in store.workers([QUEUE])[0]] == ["w"]
 
-    def test_what_cannot_be_parted_is_refused(self, store):
+    def test_what_cannot_be_split_is_refused(self, store):
         writes = [KeyWrite(key=("k", str(n)), value=b"1") for n in range(4)]
 
         with pytest.raises(InvalidPayload, match="3"):
@@ -271,7 +271,7 @@ def test_a_listener_outlives_a_restart_of_the_service(settings):
 
     again = Runtime.from_settings(msgspec.structs.replace(settings, port=port))
     with ServiceThread(again):
-        assert listener.wait(SOON)  # what was missed is unknown
+        assert listener.wait(SOON)  # anything may have been missed
         while listener.wait(0.2):
             pass
         store.enqueue(QUEUE, drafts(1))
@@ -279,8 +279,8 @@ def test_a_listener_outlives_a_restart_of_the_service(settings):
         store.close()
 
 
-def test_everyone_who_listens_hears_of_a_job(open_store):
-    """A listener may be busy, and nobody knows: so the news is not for one of them."""
+def test_all_listeners_are_notified_of_a_job(open_store):
+    """Any listener may be busy, so it is not enough to notify one of them."""
     listeners = [open_store().listen([QUEUE], "ready") for _ in range(3)]
     for listener in listeners:
         while listener.wait(0.1):
@@ -292,7 +292,7 @@ def test_everyone_who_listens_hears_of_a_job(open_store):
 
 
 class TestTls:
-    """A service behind a proxy that speaks TLS: here, a pipe between two sockets."""
+    """A service behind a TLS proxy, which here is a pipe between two sockets."""
 
     @pytest.fixture
     def encrypted(self, service, tmp_path):

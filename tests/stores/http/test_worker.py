@@ -1,4 +1,4 @@
-"""Workers over HTTP: they run as ever, outlive the service, and a stale one is refused."""
+"""Workers over HTTP run as usual, survive restarts of the service, and are refused if stale."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SOME = 2_000
 
 
 class Killable:
-    """`ackline serve` on a port that stays the same from one life to the next."""
+    """`ackline serve`, which can be killed and restarted on the same port."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[str] | None = None
@@ -40,7 +40,7 @@ class Killable:
         command = [sys.executable, "-m", "ackline", "serve", "--port", str(self.port)]
         self._process = subprocess.Popen(
             command,
-            cwd=self._place,
+            cwd=self._folder,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
@@ -118,7 +118,7 @@ def test_a_call_is_answered_by_a_worker_elsewhere(service):
     assert asked == [42]
 
 
-def test_a_worker_outlives_a_killed_service_and_nothing_is_lost(service_process):
+def test_a_worker_survives_a_killed_service_and_nothing_is_lost(service_process):
     ran: Counter[int] = Counter()
     with ackline.open(service_process.url) as queues:
         queue = queues["numbers"]
@@ -146,7 +146,7 @@ def test_a_worker_outlives_a_killed_service_and_nothing_is_lost(service_process)
 
         killer = threading.Thread(target=kill_once_and_restart)
         killer.start()
-        # Not when all have run: some ran, and their outcome came when their lease had lapsed.
+        # Not when all have run: the outcome of some came after their lease had lapsed.
         run_worker(queue, lambda: killed.is_set() and completed(queue) == SOME)
         killer.join()
 
@@ -154,7 +154,7 @@ def test_a_worker_outlives_a_killed_service_and_nothing_is_lost(service_process)
         assert set(ran) == set(range(SOME))
         counts = queue.counts()
         assert counts[State.COMPLETED] == SOME
-        # Only what was under way when the service died may have run twice.
+        # Only jobs that were running when the service was killed may have run twice.
         assert sum(ran.values()) - SOME <= 8 * 200
 
 

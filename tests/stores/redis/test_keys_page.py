@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from tests.stores.redis.test_no_leftovers import some_life
+from tests.stores.redis.test_no_leftovers import run_varied_jobs
 
 import ackline.stores.redis as package
 from ackline.stores.contract import Topic
@@ -63,7 +63,7 @@ def test_every_channel_is_on_the_page_and_no_other():
 
 
 def test_every_key_that_a_queue_leaves_is_on_the_page(timed, clock, client, prefix):
-    some_life(timed, clock, 0)
+    run_varied_jobs(timed, clock, 0)
 
     base = f"{prefix}:"
     seen = {key.removeprefix(base).split("}:")[-1].split(":")[0] for key in client.keys(f"{base}*")}

@@ -64,7 +64,7 @@ def later(job: Record) -> Transition:
 ENDS: list[Callable[[Record], Transition]] = [done, back, lapse, again, later]
 
 
-def some_life(store: RedisStore, clock, generation: int, *, all_kinds: bool = True) -> None:
+def run_varied_jobs(store: RedisStore, clock, generation: int, *, all_kinds: bool = True) -> None:
     """Jobs of ten kinds and groups with many workers, with every outcome."""
     chance = random.Random(generation)
     names = [f"{generation}-{n}" for n in range(10)]
@@ -102,7 +102,7 @@ def finish(store: RedisStore, clock, kinds: frozenset[str] | None = None) -> Non
 
 
 def test_nothing_is_left_of_pruned_jobs(timed, clock, client, prefix):
-    some_life(timed, clock, 0)
+    run_varied_jobs(timed, clock, 0)
     assert {"job", "state", "history:0-1-0"} <= keys_of(client, prefix).keys()
 
     finish(timed, clock)
@@ -112,7 +112,7 @@ def test_nothing_is_left_of_pruned_jobs(timed, clock, client, prefix):
 
 
 def test_nothing_is_left_of_purged_jobs(timed, clock, client, prefix):
-    some_life(timed, clock, 0)
+    run_varied_jobs(timed, clock, 0)
 
     while timed.purge(QUEUE, Filter(), 1000):
         pass
@@ -125,7 +125,7 @@ def test_nothing_is_left_of_purged_jobs(timed, clock, client, prefix):
 def test_nothing_is_left_of_past_kinds_groups_and_workers(timed, clock, client, prefix):
     sizes = []
     for generation in range(3):
-        some_life(timed, clock, generation)
+        run_varied_jobs(timed, clock, generation)
         finish(timed, clock)
         sizes.append(keys_of(client, prefix))
 
@@ -137,7 +137,7 @@ def test_nothing_is_left_of_kinds_that_only_their_own_workers_claimed(timed, clo
     sizes = []
     for generation in range(3):
         kinds = frozenset(f"kind {generation}-{n}" for n in range(10))
-        some_life(timed, clock, generation, all_kinds=False)
+        run_varied_jobs(timed, clock, generation, all_kinds=False)
         finish(timed, clock, kinds)
         sizes.append(keys_of(client, prefix))
 

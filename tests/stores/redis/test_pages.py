@@ -86,7 +86,7 @@ def test_jobs_of_more_groups_than_a_page_are_in_order(store, newest_first):
             for n in range(200)
         ],
     )
-    store.claim(QUEUE, wants(200))  # one of each group; the others stand aside
+    store.claim(QUEUE, wants(200))  # one of each group; the others are parked
     whole = ids(store.page(QUEUE, QUEUED, None, 1000, newest_first).jobs)
     assert len(whole) == 160
 

@@ -130,9 +130,7 @@ def test_any_number_of_subjects_takes_one_connection(
     with store.subscribe() as subscription:
         subscription.add((queue, "ready") for queue in MANY)
         assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
-        assert connections(server) - before <= 2, (
-            "one that for notifications, and one for statements"
-        )
+        assert connections(server) - before <= 2, "one for notifications, and one for statements"
         assert waiting(server, schema) == len(MANY)
         subscription.remove((queue, "ready") for queue in MANY)
         subscription.wait(0.01)

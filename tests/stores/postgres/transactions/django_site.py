@@ -1,4 +1,4 @@
-"""A Django project of one database, set up whenever a test wants it."""
+"""A Django project with one database, set up when a test needs it."""
 
 import contextlib
 from typing import Any
@@ -9,7 +9,7 @@ from django.db import connections
 
 
 def database_of(info: Any) -> dict[str, Any]:
-    """Django's settings for the database that a connection of psycopg leads to."""
+    """Django's settings for the database of a psycopg connection."""
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": info.dbname,
@@ -20,7 +20,7 @@ def database_of(info: Any) -> dict[str, Any]:
 
 
 def use_database(database: dict[str, Any]) -> None:
-    """Make it the default; settings are made once, but databases may come and go."""
+    """Make it the default database; settings are made once, but the database may change."""
     if not settings.configured:
         settings.configure(DATABASES={"default": database})
         django.setup()
@@ -29,8 +29,8 @@ def use_database(database: dict[str, Any]) -> None:
 
 
 def forget_database() -> None:
-    """Close what is open, so that the next one is connected anew."""
+    """Close the connection, so that the next test opens its own."""
     connections.close_all()
     for alias in list(connections):
-        with contextlib.suppress(AttributeError):  # it was not opened in this thread
+        with contextlib.suppress(AttributeError):  # not opened in this thread
             del connections[alias]

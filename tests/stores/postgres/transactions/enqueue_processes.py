@@ -22,8 +22,8 @@ def open_queue(url: str, schema: str) -> Queue[Any, Any]:
 
 
 def produce(url: str, schema: str, table: str, first: int, last: int, seed: int, mode: str) -> None:
-    """Half of the transactions are rolled back, by word or by an error; each is told when begun."""
-    queue, dice = open_queue(url, schema), random.Random(seed)
+    """Half of the transactions are rolled back, by a call or by an error; each start is printed."""
+    queue, rng = open_queue(url, schema), random.Random(seed)
     with psycopg.connect(url) as tx:
         for n in range(first, last):
             print(n, flush=True)
@@ -34,10 +34,10 @@ def produce(url: str, schema: str, table: str, first: int, last: int, seed: int,
                     {"order": id}, id=id, connection=tx if mode == "joined" else None
                 ),
             ]
-            dice.shuffle(steps)
+            rng.shuffle(steps)
             for step in steps:
                 step()
-            tx.commit() if dice.random() < 0.5 else tx.rollback()
+            tx.commit() if rng.random() < 0.5 else tx.rollback()
 
 
 def work(url: str, schema: str, table: str) -> None:

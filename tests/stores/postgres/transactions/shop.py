@@ -11,7 +11,7 @@ from ackline.core.job import State
 
 
 class Connection(psycopg.Connection[Any]):
-    """Closed with its block, also if it cannot commit: the driver leaves it open then."""
+    """Closes at the end of its block even if the commit fails; the driver would leave it open."""
 
     def __exit__(self, *error: Any) -> None:
         with contextlib.closing(self):

@@ -1,4 +1,4 @@
-"""Claim, work and settling in one transaction of the caller's."""
+"""Claim, work and settle in one transaction of the caller."""
 
 import threading
 import time
@@ -106,7 +106,7 @@ def test_a_rolled_back_claim_is_soon_found_by_claims_that_skipped_it(
         for _ in range(10):
             elsewhere.claim(50)
         tx.rollback()
-    # There is plenty to do: nothing makes it look at the head of the line but its own habit.
+    # There are many other jobs: it finds this one only by its regular full scans.
     rolled_back = time.monotonic()
     while "held" not in {job.id for job in elsewhere.claim(1)}:
         assert time.monotonic() - rolled_back < 2 * FULL_SCAN_INTERVAL
@@ -210,7 +210,7 @@ def test_lapsed_leases_are_not_expired_in_a_users_transaction(shop: Shop) -> Non
 
 
 def test_jobs_of_a_group_are_not_claimed_in_a_transaction(shop: Shop) -> None:
-    """Their group's row would stay locked, and every claim would wait for it."""
+    """The row of their group would stay locked, and every claim would wait for it."""
     shop.queue.enqueue({}, id="grouped", kind="a", group="g")
     shop.queue.enqueue({}, id="single", kind="b")
     with shop.connect() as tx:
@@ -224,7 +224,7 @@ def test_jobs_of_a_group_are_not_claimed_in_a_transaction(shop: Shop) -> None:
 def test_nor_are_those_that_were_just_promoted(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The claim takes a lapsed lease back and looks again: what it meets then is told."""
+    """The claim expires the lapsed lease and claims again: the second claim raises, too."""
     shop.queue.enqueue({}, id="grouped", group="g")
     shop.queue.claim(lease=0.05)
     time.sleep(0.1)
@@ -293,13 +293,13 @@ def test_after_a_lost_lease_the_transaction_can_go_on(shop: Shop) -> None:
     with shop.connect() as tx:
         with pytest.raises(LeaseLost):
             job.complete("stale", connection=tx)
-        tx.execute(shop.insert("noted"))
+        tx.execute(shop.insert("written"))
 
-    assert shop.orders() == {"noted"}
+    assert shop.orders() == {"written"}
 
 
 def test_a_completion_can_be_repeated_in_its_transaction(shop: Shop) -> None:
-    """What it has locked itself it does not wait for."""
+    """It does not wait for its own locks."""
     shop.queue.enqueue_many([named("a"), named("b")])
     a, b = shop.queue.claim(2)
     with shop.connect() as tx:
@@ -339,12 +339,12 @@ def test_waiting_for_the_result_ends_with_the_commit(shop: Shop) -> None:
     assert time.monotonic() - committed < 0.5
 
 
-# --- an open transaction holds up nobody ---
+# --- an open transaction blocks nobody else ---
 
 
 @pytest.fixture
 def batch(shop: Shop) -> list[Any]:
-    """Three jobs under one lease, the first completed in a transaction."""
+    """Three jobs with one lease, the first completed in a transaction."""
     shop.queue.enqueue_many([named(id) for id in "abc"])
     return shop.queue.claim(3, worker="w")
 
@@ -371,7 +371,7 @@ def test_heartbeats_continue_during_an_open_transaction(
         reply = quickly(store.heartbeat, shop.queue.key, beat, holds)
         assert (reply.lost, reply.cancelled) == ([], [])
         tx.rollback()
-        # It is the same lease still.
+        # It is still the same lease.
         reply = quickly(store.heartbeat, shop.queue.key, beat, holds)
         assert reply.lost == []
         batch[0].complete(1, connection=tx)
@@ -386,7 +386,7 @@ def beat_of(worker: str = "w") -> Heartbeat:
 def test_a_heartbeat_of_another_process_does_not_wait_either(
     shop: Shop, open_store: OpenStore, batch: list[Any]
 ) -> None:
-    """It comes through another handle on the store; the others are kept all the same."""
+    """It comes from another store object; the other leases are extended all the same."""
     store = open_store()
     holds = [LeaseExtension(job.id, job.record.token, 60.0) for job in batch]
     before = [job.record.deadline for job in batch]
@@ -415,7 +415,7 @@ def test_a_handler_that_waits_for_its_own_transaction_gets_an_error(shop: Shop) 
             with pytest.raises(LeaseLost, match=r"complete\(\)"):
                 quickly_raise(act)
         tx.rollback()
-        # It is the handler's job still.
+        # It is still the handler's job.
         job.progress(1)
         job.extend(60)
         job.complete("again", connection=tx)
@@ -426,7 +426,7 @@ def test_a_handler_that_waits_for_its_own_transaction_gets_an_error(shop: Shop) 
 
 
 def test_a_refused_completion_locks_no_lease(shop: Shop, batch: list[Any]) -> None:
-    """Nor the rows of others, which a step that does not wait would lock by the way."""
+    """Nor the rows of other jobs, which a transition that does not wait might lock as well."""
     a, b, c = batch
     with shop.connect() as tx, shop.connect() as other:
         a.complete(1, connection=tx)
@@ -437,7 +437,7 @@ def test_a_refused_completion_locks_no_lease(shop: Shop, batch: list[Any]) -> No
 
 
 def test_a_claim_does_not_wait_for_a_locked_group(shop: Shop, open_store: OpenStore) -> None:
-    """Who completes its job holds its place until the commit; all others are claimed meanwhile."""
+    """A completed job keeps its slot until the commit; all other jobs can be claimed."""
     elsewhere = Queues(open_store())["work"]
     shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2", "g3"))
     [job] = shop.queue.claim()
@@ -463,15 +463,15 @@ def test_a_claim_holds_no_lock_while_it_waits_for_a_group(
     shop.queue.enqueue({}, id="h1", group="h", priority=9)
     [also] = elsewhere.claim()
     slept, open_then = time.sleep, []
-    with shop.connect() as tx, shop.connect(autocommit=True) as looker:
+    with shop.connect() as tx, shop.connect(autocommit=True) as observer:
         job.complete(1, connection=tx)
 
-        def look_and_sleep(seconds: float) -> None:
-            rows = looker.execute(OPEN_TRANSACTIONS, [tx.info.backend_pid]).fetchall()
+        def observe_and_sleep(seconds: float) -> None:
+            rows = observer.execute(OPEN_TRANSACTIONS, [tx.info.backend_pid]).fetchall()
             open_then.append([state for (state,) in rows])
             slept(seconds)
 
-        monkeypatch.setattr(time, "sleep", look_and_sleep)
+        monkeypatch.setattr(time, "sleep", observe_and_sleep)
         request = elsewhere.claim_request(1, 30.0, None, "w")
         done = lifecycle.complete(also.record, b"1", elsewhere.policies.of(also.record))
         claimed = elsewhere.claim_records(request, [done])
@@ -515,7 +515,7 @@ def test_the_group_of_a_rolled_back_completion_stays_full(shop: Shop) -> None:
 
 
 def test_expire_and_claims_skip_it(shop: Shop) -> None:
-    """Its lease has lapsed, but whoever changes it has it: nobody waits, nobody takes it away."""
+    """Its lease has lapsed, but a transaction is changing it: they neither wait nor expire it."""
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim(lease=0.05)
     with shop.connect() as tx:
@@ -554,7 +554,7 @@ def test_many_transactions_complete_jobs_of_one_claim_at_once(shop: Shop) -> Non
     assert (counts[State.COMPLETED], counts[State.PROCESSING]) == (20, 20)
 
 
-# --- transactions whose snapshot is older than the step ---
+# --- transactions whose snapshot is older than the transition ---
 
 
 def test_a_job_with_a_lease_of_its_own_can_be_completed(shop: Shop) -> None:

@@ -30,7 +30,7 @@ def insert(shop: Shop, id: str) -> None:
 
 
 def order_model(shop: Shop) -> Any:
-    """A model of the shop's table; made here, for it needs settings."""
+    """A model of the shop's table; defined here, because it needs settings."""
 
     class Order(models.Model):  # type: ignore[misc]
         id = models.TextField(primary_key=True)

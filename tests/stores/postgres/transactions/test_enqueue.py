@@ -1,4 +1,4 @@
-"""Jobs enqueued in a caller's own transaction: there when it commits, and only then."""
+"""Jobs enqueued in a caller's own transaction exist once it commits, and only then."""
 
 import threading
 import time
@@ -54,7 +54,7 @@ def test_a_rolled_back_job_does_not_exist(shop: Shop) -> None:
 
 
 def test_without_a_connection_a_job_outlives_the_rollback(shop: Shop) -> None:
-    """The control: what the connection is for."""
+    """The control: why the connection is passed."""
     with shop.connect() as tx:
         tx.execute(shop.insert("o-1"))
         shop.queue.enqueue({}, id="o-1")
@@ -159,7 +159,7 @@ def test_an_enqueue_that_waited_for_a_rollback_inserts(shop: Shop) -> None:
 
 
 def test_workers_wake_at_the_commit(shop: Shop, open_store: OpenStore) -> None:
-    """Not before it, and not by polling: a claim that waits looks by itself once a second."""
+    """Not before it, and not by polling, which a waiting claim does once a second."""
     elsewhere = Queues(open_store())["work"]
     started: list[float] = []
 
@@ -172,7 +172,7 @@ def test_workers_wake_at_the_commit(shop: Shop, open_store: OpenStore) -> None:
         thread = threading.Thread(target=wait)
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)
-            # It comes to wait after the job was written: nobody was there to be told.
+            # It starts to wait after the job was written: no listener was registered then.
             thread.start()
             time.sleep(0.3 + 0.11 * n)
             committed = time.monotonic()
@@ -182,7 +182,7 @@ def test_workers_wake_at_the_commit(shop: Shop, open_store: OpenStore) -> None:
     assert sorted(delays)[1] < 0.15, delays
 
 
-# --- what the caller's session is like must not matter, and is not changed ---
+# --- the caller's session: its settings do not matter, and are not changed ---
 
 
 class Shouting(StrDumper):
@@ -236,9 +236,9 @@ def test_the_settings_of_the_session_stay_as_they_were(shop: Shop) -> None:
 
 
 def test_notifications_reach_the_owner_of_the_connection(shop: Shop) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     with shop.connect(autocommit=True) as tx, shop.connect(autocommit=True) as other:
-        tx.add_notify_handler(lambda notify: heard.append(notify.payload))
+        tx.add_notify_handler(lambda notify: received.append(notify.payload))
         tx.execute("LISTEN gossip")
         with tx.transaction():
             tx.execute("SELECT 1")
@@ -247,7 +247,7 @@ def test_notifications_reach_the_owner_of_the_connection(shop: Shop) -> None:
             shop.queue.enqueue({}, connection=tx)
         tx.execute("SELECT 1")
 
-    assert heard == ["hello"]
+    assert received == ["hello"]
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "UTF8"])
@@ -411,7 +411,7 @@ def test_a_user_without_permissions_gets_an_error_and_the_transaction_goes_on(sh
     assert shop.orders() == {"o-1"}
 
 
-def test_what_is_no_connection_is_refused(work: Work) -> None:
+def test_an_object_that_is_no_connection_is_refused(work: Work) -> None:
     with pytest.raises(CannotJoin, match="psycopg Connection"):
         work.enqueue({}, connection="postgresql://localhost")
 
@@ -486,7 +486,7 @@ def test_a_statement_that_times_out_changes_nothing(shop: Shop) -> None:
     assert (shop.orders(), shop.jobs()) == ({"o-2"}, {"o-3"})
 
 
-def test_a_deadlock_ends_one_of_two_and_poisons_neither(shop: Shop) -> None:
+def test_a_deadlock_ends_one_call_and_both_transactions_go_on(shop: Shop) -> None:
     """Two transactions enqueue the same two ids in opposite order."""
     refused: list[Exception] = []
     both = threading.Barrier(2)

@@ -17,15 +17,15 @@ from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.transactions import joined
 
 Connection = psycopg.AsyncConnection[Any]
-Scene = Callable[[AsyncQueue[Any, Any], Connection], Coroutine[Any, Any, None]]
+Body = Callable[[AsyncQueue[Any, Any], Connection], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def play(shop: Shop, store: PostgresStore) -> Callable[[Scene], None]:
-    """Runs a scene with an async queue and an open connection."""
+def run_body(shop: Shop, store: PostgresStore) -> Callable[[Body], None]:
+    """Runs a coroutine function with an async queue and an open connection."""
 
     @asynccontextmanager
-    async def stage() -> AsyncIterator[tuple[AsyncQueue[Any, Any], Connection]]:
+    async def run_with() -> AsyncIterator[tuple[AsyncQueue[Any, Any], Connection]]:
         async with await shop.connect_async() as connection:
             queue = AsyncQueues(Queues(store))["work"]
             try:
@@ -33,21 +33,21 @@ def play(shop: Shop, store: PostgresStore) -> Callable[[Scene], None]:
             finally:
                 await queue.close()
 
-    def play(scene: Scene) -> None:
+    def run_body(body: Body) -> None:
         async def run() -> None:
-            async with stage() as (queue, connection):
-                await scene(queue, connection)
+            async with run_with() as (queue, connection):
+                await body(queue, connection)
 
         asyncio.run(asyncio.wait_for(run(), 60))
 
-    return play
+    return run_body
 
 
-Play = Callable[[Scene], None]
+RunBody = Callable[[Body], None]
 
 
-def test_committed_and_rolled_back(play: Play, shop: Shop) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+def test_committed_and_rolled_back(run_body: RunBody, shop: Shop) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await tx.execute(shop.insert("o-1"))
         assert await queue.enqueue({}, id="o-1", connection=tx) == Queued("o-1")
         assert shop.jobs() == set()
@@ -55,15 +55,15 @@ def test_committed_and_rolled_back(play: Play, shop: Shop) -> None:
         await queue.enqueue_many([{}, {}, {}], connection=tx)
         await tx.rollback()
 
-    play(scene)
+    run_body(body)
 
     assert (shop.orders(), shop.jobs()) == ({"o-1"}, {"o-1"})
 
 
-def test_claim_work_and_completion_in_one_transaction(play: Play, shop: Shop) -> None:
+def test_claim_work_and_completion_in_one_transaction(run_body: RunBody, shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
 
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         [job] = await queue.claim(connection=tx)
         await tx.execute(shop.insert(job.id))
         await queue.complete(job, "done", connection=tx)
@@ -75,14 +75,14 @@ def test_claim_work_and_completion_in_one_transaction(play: Play, shop: Shop) ->
         await queue.complete(job, "done", connection=tx)
         await tx.commit()
 
-    play(scene)
+    run_body(body)
 
     assert shop.orders() == {"o-1"}
     assert shop.queue.result("o-1") == "done"
 
 
 @pytest.mark.parametrize("act", ["fail", "bury", "release", "snooze"])
-def test_every_way_to_settle(play: Play, shop: Shop, act: str) -> None:
+def test_every_way_to_settle(run_body: RunBody, shop: Shop, act: str) -> None:
     shop.queue.enqueue({}, id="o-1")
     more = {"fail": ("boom",), "bury": ("boom",), "release": (), "snooze": (60.0,)}[act]
     lands = {
@@ -92,7 +92,7 @@ def test_every_way_to_settle(play: Play, shop: Shop, act: str) -> None:
         "snooze": State.SCHEDULED,
     }[act]
 
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         [job] = await queue.claim()
         settle = getattr(queue, act)
         await settle(job, *more, connection=tx)
@@ -105,24 +105,24 @@ def test_every_way_to_settle(play: Play, shop: Shop, act: str) -> None:
         with pytest.raises(LeaseLost):
             await queue.complete(job, connection=tx)
 
-    play(scene)
+    run_body(body)
 
 
-def test_callers_of_one_connection_take_turns(play: Play, shop: Shop) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+def test_callers_of_one_connection_take_turns(run_body: RunBody, shop: Shop) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         async with asyncio.TaskGroup() as group:
             for n in range(8):
                 group.create_task(queue.enqueue({}, id=str(n), connection=tx))
                 group.create_task(tx.execute(shop.insert(str(n))))
         await tx.commit()
 
-    play(scene)
+    run_body(body)
 
     assert shop.jobs() == shop.orders() == set("01234567")
 
 
-def test_the_loop_goes_on_while_a_call_waits_for_a_lock(play: Play, shop: Shop) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+def test_the_loop_goes_on_while_a_call_waits_for_a_lock(run_body: RunBody, shop: Shop) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         async with await shop.connect_async() as other:
             await queue.enqueue({}, id="o-1", connection=other)
             waits = asyncio.create_task(queue.enqueue({}, id="o-1", connection=tx))
@@ -132,15 +132,17 @@ def test_the_loop_goes_on_while_a_call_waits_for_a_lock(play: Play, shop: Shop) 
             assert await waits == Queued("o-1")
             await tx.commit()
 
-    play(scene)
+    run_body(body)
 
     assert shop.jobs() == {"o-1"}
 
 
-def test_many_waiting_calls_do_not_starve_the_one_they_wait_for(play: Play, shop: Shop) -> None:
-    """Each call has a thread of its own, else the first could not go on to its commit."""
+def test_many_waiting_calls_do_not_starve_the_one_they_wait_for(
+    run_body: RunBody, shop: Shop
+) -> None:
+    """Each call has its own thread; otherwise the first could not reach its commit."""
 
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await queue.enqueue({}, id="o-1", connection=tx)
         others = [await shop.connect_async() for _ in range(40)]
         waiting = [
@@ -153,15 +155,15 @@ def test_many_waiting_calls_do_not_starve_the_one_they_wait_for(play: Play, shop
         for other in others:
             await other.close()
 
-    play(scene)
+    run_body(body)
 
     assert shop.jobs() == {"o-1", "o-2"}
 
 
 def test_a_cancelled_call_leaves_nothing_and_the_connection_can_be_used(
-    play: Play, shop: Shop
+    run_body: RunBody, shop: Shop
 ) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await tx.execute(shop.insert("o-2"))
         async with await shop.connect_async() as other:
             await queue.enqueue({}, id="o-1", connection=other)
@@ -174,17 +176,17 @@ def test_a_cancelled_call_leaves_nothing_and_the_connection_can_be_used(
             await other.rollback()
         await tx.commit()
 
-    play(scene)
+    run_body(body)
 
     assert shop.jobs() == shop.orders() == {"o-2"}
 
 
 def test_calls_cancelled_at_any_moment_are_done_as_a_whole_or_not_at_all(
-    play: Play, shop: Shop
+    run_body: RunBody, shop: Shop
 ) -> None:
     kept: set[str] = set()
 
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await queue.enqueue({}, id="first", connection=tx)
         for n in range(60):
             call = asyncio.create_task(queue.enqueue({}, id=str(n), connection=tx))
@@ -197,19 +199,19 @@ def test_calls_cancelled_at_any_moment_are_done_as_a_whole_or_not_at_all(
             kept.add(str(n))
         await tx.commit()
 
-    play(scene)
+    run_body(body)
 
-    # One that was done already when it was cancelled is part of the transaction.
+    # A call that had already finished when it was cancelled is part of the transaction.
     assert kept | {"first"} <= shop.jobs()
     counted = shop.queue.counts()[State.QUEUED]
     assert counted == len(shop.jobs()) == len(list(shop.queue.events()))
     assert len(shop.queue.claim(100)) == counted
 
 
-def test_notifications_are_delivered_in_the_event_loop(play: Play, shop: Shop) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
-        heard: list[tuple[str, asyncio.AbstractEventLoop]] = []
-        tx.add_notify_handler(lambda n: heard.append((n.payload, asyncio.get_running_loop())))
+def test_notifications_are_delivered_in_the_event_loop(run_body: RunBody, shop: Shop) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+        received: list[tuple[str, asyncio.AbstractEventLoop]] = []
+        tx.add_notify_handler(lambda n: received.append((n.payload, asyncio.get_running_loop())))
         await tx.execute("LISTEN gossip")
         await tx.commit()
         with shop.connect(autocommit=True) as other:
@@ -218,27 +220,29 @@ def test_notifications_are_delivered_in_the_event_loop(play: Play, shop: Shop) -
         await tx.commit()
         await tx.execute("SELECT 1")
 
-        assert heard == [("hello", asyncio.get_running_loop())]
+        assert received == [("hello", asyncio.get_running_loop())]
 
-    play(scene)
+    run_body(body)
 
 
-def test_blocking_and_async_queues_refuse_each_others_connections(play: Play, shop: Shop) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+def test_blocking_and_async_queues_refuse_each_others_connections(
+    run_body: RunBody, shop: Shop
+) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         with pytest.raises(CannotJoin, match=r"ackline\.aio"):
             shop.queue.enqueue({}, connection=tx)
         with shop.connect() as blocking, pytest.raises(CannotJoin, match="block the event loop"):
             await queue.enqueue({}, connection=blocking)
 
-    play(scene)
+    run_body(body)
 
 
 def test_what_cannot_be_joined_is_refused(
-    play: Play, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    run_body: RunBody, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joined, "BUSY_TIMEOUT", 0.1)
 
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         async with tx.lock:
             with pytest.raises(CannotJoin, match="busy"):
                 await queue.enqueue({}, connection=tx)
@@ -256,13 +260,15 @@ def test_what_cannot_be_joined_is_refused(
         with pytest.raises(CannotJoin, match="closed"):
             await queue.enqueue({}, connection=tx)
 
-    play(scene)
+    run_body(body)
 
     assert shop.jobs() == {"o-1"}
 
 
-def test_an_async_handler_that_waits_for_its_own_transaction_gets_an_error(play: Play) -> None:
-    async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
+def test_an_async_handler_that_waits_for_its_own_transaction_gets_an_error(
+    run_body: RunBody,
+) -> None:
+    async def body(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await queue.enqueue(1, id="a")
         [job] = await queue.claim()
         await queue.complete(job, "done", connection=tx)
@@ -272,4 +278,4 @@ def test_an_async_handler_that_waits_for_its_own_transaction_gets_an_error(play:
         await queue.extend(job, 60)
         await queue.complete(job, "again")
 
-    play(scene)
+    run_body(body)

@@ -1,4 +1,4 @@
-"""The outbox test that matters: processes are killed, and no transaction and its job part ways."""
+"""The decisive outbox test: whatever is killed, a transaction and its job are both there or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ackline.stores.postgres import PostgresStore
 
 ROOT = Path(__file__).parents[4]
 TABLE = "books"
-PATIENCE = 240.0
+RUN_TIMEOUT = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ class Process:
         return self._process.poll()
 
     def end(self, how: signal.Signals) -> None:
-        """End it, and hear what it had still to say."""
+        """End it, and read the rest of its output."""
         if self.code is None:
             os.kill(self._process.pid, how)
         self._process.wait(30)
@@ -69,16 +69,16 @@ class Process:
 
 
 class Producer:
-    """A share of the transactions; who is killed goes on behind the one it was at."""
+    """Runs a part of the transactions; after a kill, it continues after the current one."""
 
-    def __init__(self, scene: Scene, first: int, last: int) -> None:
-        self._scene = scene
+    def __init__(self, scenario: Scenario, first: int, last: int) -> None:
+        self._scenario = scenario
         self._next, self._last = first, last
         self.process = self._start()
 
     def _start(self) -> Process:
-        numbers = [str(self._next), str(self._last), str(self._scene.dice.randrange(1 << 30))]
-        return self._scene.process("produce", *numbers, self._scene.mode)
+        numbers = [str(self._next), str(self._last), str(self._scenario.rng.randrange(1 << 30))]
+        return self._scenario.process("produce", *numbers, self._scenario.mode)
 
     def kill(self) -> None:
         self.process.end(signal.SIGKILL)
@@ -93,11 +93,11 @@ class Producer:
         return code == 0
 
 
-class Scene:
+class Scenario:
     """The application's tables, and the processes that write them."""
 
     def __init__(self, server: PostgresServer, schema: str, mode: str, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.mode = mode
         self._server = server
         self._schema = schema
@@ -115,15 +115,15 @@ class Scene:
             return {id for (id,) in connection.execute(f"SELECT id FROM {TABLE}.{name}")}
 
     def run(self, queue: Queue[object, object], transactions: int, kills: int) -> int:
-        """Run all transactions and all jobs; answers how many processes were killed."""
+        """Run all transactions and all jobs; returns how many processes were killed."""
         shares = [transactions * n // 4 for n in range(5)]
         producers = [Producer(self, *pair) for pair in itertools.pairwise(shares)]
         workers = [self.process("work") for _ in range(2)]
-        killed, until = 0, time.monotonic() + PATIENCE
+        killed, until = 0, time.monotonic() + RUN_TIMEOUT
         try:
             while not self._is_over(producers, queue):
                 assert time.monotonic() < until, dict(queue.counts())
-                time.sleep(self.dice.uniform(0.05, 0.4))
+                time.sleep(self.rng.uniform(0.05, 0.4))
                 if killed < kills:
                     killed += self._kill(producers, workers)
         finally:
@@ -132,11 +132,11 @@ class Scene:
         return killed
 
     def _kill(self, producers: list[Producer], workers: list[Process]) -> bool:
-        """Kill one that has come to work; processes that only start would teach nothing."""
+        """Kill a process that is working; killing those that only start would prove nothing."""
         busy = [one for one in producers if not one.over and one.process.last]
-        index = self.dice.randrange(len(workers))
-        if busy and self.dice.random() < 0.7:
-            self.dice.choice(busy).kill()
+        index = self.rng.randrange(len(workers))
+        if busy and self.rng.random() < 0.7:
+            self.rng.choice(busy).kill()
             return True
         if workers[index].last:
             workers[index].end(signal.SIGKILL)
@@ -156,12 +156,12 @@ def test_the_jobs_that_ran_are_those_committed(
 ) -> None:
     """1,000 transactions, half of them rolled back, processes killed at random."""
     seed = random.randrange(1 << 30)
-    scene = Scene(server, schema, "joined", seed)
+    scenario = Scenario(server, schema, "joined", seed)
     queue = Queues(store)[QUEUE]
 
-    killed = scene.run(queue, transactions=1000, kills=15)
+    killed = scenario.run(queue, transactions=1000, kills=15)
 
-    committed, ran = scene.ids("committed"), scene.ids("ran")
+    committed, ran = scenario.ids("committed"), scenario.ids("ran")
     assert ran == committed, f"seed {seed}, {killed} killed"
     assert 350 < len(committed) < 650
     assert killed >= 10
@@ -172,9 +172,9 @@ def test_control_without_the_transaction_jobs_and_rows_differ(
     server: PostgresServer, open_store: OpenStore, schema: str
 ) -> None:
     """The control: jobs enqueued beside the transaction run although it was rolled back."""
-    scene = Scene(server, schema, "beside", seed=1)
+    scenario = Scenario(server, schema, "beside", seed=1)
     queue = Queues(open_store())[QUEUE]
 
-    scene.run(queue, transactions=60, kills=0)
+    scenario.run(queue, transactions=60, kills=0)
 
-    assert scene.ids("ran") > scene.ids("committed")
+    assert scenario.ids("ran") > scenario.ids("committed")

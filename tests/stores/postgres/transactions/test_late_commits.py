@@ -1,4 +1,4 @@
-"""Transactions that commit late: their jobs stand before what others have claimed meanwhile."""
+"""Transactions that commit late: their jobs come before those that were claimed meanwhile."""
 
 import queue
 import threading
@@ -21,18 +21,18 @@ from ackline.stores.postgres.queue_cache import QueueCache as Remembered
 
 Start = Callable[..., Worker]
 
-PATIENCE = 2.0
-"""Seconds after which the control gives a job up."""
+CONTROL_TIMEOUT = 2.0
+"""Seconds that the control waits for a job."""
 
 SOON = 20.0
-"""Far more than it takes to be told on a busy machine; nobody looks everywhere so often."""
+"""Far more than a notification takes on a busy machine; full scans are less frequent."""
 
 MOST_TRIES = 3
 
 
 @contextmanager
 def traffic(work: Queue[Any, Any]) -> Iterator[None]:
-    """Others keep enqueueing, so that a worker always finds something behind its positions."""
+    """Others keep enqueueing, so that a worker always finds jobs after its positions."""
     over = threading.Event()
 
     def enqueue() -> None:
@@ -54,7 +54,7 @@ def found(
 ) -> Generator[bool, None, None]:
     """Whether the jobs of transactions that were open for three seconds start once they commit.
 
-    The first is left out: a process that has just connected looks everywhere.
+    The first is left out: a process that has just connected makes a full scan.
     """
     elsewhere = Queues(open_store())["work"]
     started: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -78,7 +78,7 @@ def found(
 
 
 def comes(id: str, until: float, started: queue.SimpleQueue[str]) -> bool:
-    """Whether this one starts; another may start only now that was given up before."""
+    """Whether this job starts; an earlier one, no longer waited for, may start first."""
     while (left := until - time.monotonic()) > 0:
         with suppress(queue.Empty):
             if started.get(timeout=left) == id:
@@ -99,10 +99,10 @@ def test_a_job_committed_late_starts_at_once(
 def test_control_without_positions_late_jobs_are_not_found_at_once(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control. Somebody may come by there all the same, but not each time."""
+    """The control. A full scan may find a job all the same, but not each time."""
     monkeypatch.setattr(Remembered, "step_back_to", lambda *_: None)
 
-    with closing(found(shop, start, open_store, PATIENCE)) as late:
+    with closing(found(shop, start, open_store, CONTROL_TIMEOUT)) as late:
         assert not all(late)
 
 
@@ -125,12 +125,12 @@ def test_notifications_of_a_commit_start_with_positions(
         with shop.connect() as tx:
             shop.queue.enqueue({}, priority=7, connection=tx)
             assert list(listener.notifies(timeout=0.2)) == []
-        told = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
+        messages = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
 
     with shop.connect() as tx:
         [(line,)] = tx.execute(f'SELECT num FROM "{schema}".queue_kind')
-    assert told[0].startswith(f"position {line} 7 ")
-    assert sorted(message[0] for message in told[1:]) == ["0", "1"]
+    assert messages[0].startswith(f"position {line} 7 ")
+    assert sorted(message[0] for message in messages[1:]) == ["0", "1"]
 
 
 def test_a_rolled_back_transaction_notifies_nobody(shop: Shop, wakeups: Notifier) -> None:

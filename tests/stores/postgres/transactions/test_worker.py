@@ -31,7 +31,7 @@ def wait_for(shop: Shop, id: str, *states: State, seconds: float = 15.0) -> Stat
 
 
 def wait_until_idle(shop: Shop, seconds: float = 15.0) -> None:
-    """Until the worker has said all that it has to say."""
+    """Wait until the worker has sent everything."""
     until(lambda: not any(worker.leases for worker in shop.queue.workers()), seconds)
     time.sleep(0.2)
 
@@ -62,7 +62,7 @@ def test_the_commit_is_the_completion(
     assert results == [{"paid": n} for n in range(30)]
     assert len(shop.orders()) == 30
     assert [event.act for event in shop.queue.events()].count(Act.COMPLETE) == 30
-    # The worker's own word is refused each time, as it should be: nobody is told of a lost lease.
+    # The worker's own outcome is refused each time, as it should be: no lost lease is reported.
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
@@ -70,7 +70,7 @@ def test_the_commit_is_the_completion(
 def test_at_higher_isolation_levels_a_few_jobs_need_another_attempt(
     shop: Shop, start: Start, level: str
 ) -> None:
-    """Their leases are parted too late at first, but are found apart by the next attempt."""
+    """Their leases are split too late at first; the next attempt finds them in own rows."""
 
     @shop.queue.handler(max_attempts=4, backoff=[0.05])
     def pay(job: Job[Any]) -> None:
@@ -215,7 +215,7 @@ def test_a_stale_handler_writes_nothing(shop: Shop, start: Start) -> None:
         with shop.connect() as tx:
             tx.execute(shop.insert(f"{job.id} {job.attempts}"))
             if not lost:
-                # Somebody takes the job away.
+                # Another worker gets the job.
                 shop.queue.apply([release(job.record, DEFAULTS)])
             try:
                 job.complete("paid", connection=tx)
@@ -268,7 +268,7 @@ def test_the_lease_is_extended_while_it_retries(shop: Shop, start: Start) -> Non
 
 
 def test_a_commit_that_takes_longer_than_the_lease_counts(shop: Shop, start: Start) -> None:
-    """Whoever sweeps passes over a job that a transaction is completing."""
+    """Expiring skips a job that a transaction is completing."""
 
     @shop.queue.handler(lease=0.3, max_attempts=3)
     def pay(job: Job[Any]) -> None:
@@ -286,11 +286,11 @@ def test_a_commit_that_takes_longer_than_the_lease_counts(shop: Shop, start: Sta
 def test_a_transaction_left_open_blocks_no_other_job(
     shop: Shop, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its handler has returned without an end to it: what becomes of the job is up to its lease."""
+    """Its handler has returned without a commit or rollback, so the job keeps its lease."""
     left_open: list[Any] = []
 
     @shop.queue.handler("forgetful", lease=1.0, max_attempts=9)
-    def forget(job: Job[Any]) -> None:
+    def leave_open(job: Job[Any]) -> None:
         tx = shop.connect()
         left_open.append(tx)
         job.complete("first", connection=tx)
@@ -319,7 +319,7 @@ def test_a_transaction_left_open_and_rolled_back_is_run_again(shop: Shop, start:
     left_open: list[Any] = []
 
     @shop.queue.handler(lease=0.5, max_attempts=9)
-    def forget(job: Job[Any]) -> None:
+    def leave_open(job: Job[Any]) -> None:
         tx = shop.connect()
         left_open.append(tx)
         job.complete(job.attempts, connection=tx)
@@ -356,7 +356,7 @@ def test_workers_that_stop_lose_no_transaction(shop: Shop) -> None:
         worker.stop()
         completed, orders = set[str](), {""}
         while completed != orders:
-            # A handler that was left behind may commit between the two looks.
+            # A handler that was left running may commit between the two reads.
             orders = shop.orders()
             completed = {job.id for job in shop.queue.jobs(states="completed", limit=999).jobs}
             assert orders <= completed

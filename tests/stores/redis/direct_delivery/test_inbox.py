@@ -308,7 +308,7 @@ class TestNotDelivered:
 
     def test_behind_queued_jobs(self, store, waiter):
         store.enqueue(QUEUE, drafts(3))
-        store.claim(QUEUE, wants(5, "other", frozenset({"none"})))  # somebody wants to be told
+        store.claim(QUEUE, wants(5, "other", frozenset({"none"})))  # requests a wake-up
 
         store.enqueue(QUEUE, drafts(1, start=3))
 
@@ -321,7 +321,7 @@ class TestNotDelivered:
         waiter = Waiter(store, "w", frozenset({"mail", "video"}))
         assert waiter.waits()
         store.enqueue(QUEUE, [Draft("first", "video", b"1", 9, options=Options(group="g"))])
-        store.claim(QUEUE, wants(1, "other", frozenset({"none"})))  # somebody wants to be told
+        store.claim(QUEUE, wants(1, "other", frozenset({"none"})))  # requests a wake-up
 
         store.enqueue(QUEUE, [Draft("second", "mail", b"1", 0)])
 
@@ -461,7 +461,7 @@ class TestTime:
         assert [job.id for job in claimed.lapsed] == ["id0"]
 
     def test_a_job_that_lapsed_in_the_inbox_is_not_started(self, store, waiter):
-        """Its worker was suspended for longer than the lease, and others have the job by now."""
+        """Its worker was suspended for longer than the lease, others may have the job."""
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
         waiter.inbox.set_clock_reference(time.monotonic() - 31.0, store.now())
@@ -540,14 +540,14 @@ class TestTime:
             waiter = Waiter(timed, f"w{n}")
             assert waiter.waits()
             if n == 0:
-                timed.enqueue(QUEUE, drafts(1, start=1000))  # it dies with the job
+                timed.enqueue(QUEUE, drafts(1, start=1000))  # the worker dies with the job
             waiter.listener.close()
         key = f"{prefix}:{{default/mail}}:inboxes"
         assert client.hlen(key) == 20
 
         for n in range(5):
             timed.enqueue(QUEUE, drafts(1, start=n))
-            timed.claim(QUEUE, wants(9, "other"))  # wants to be told of the next
+            timed.claim(QUEUE, wants(9, "other"))  # requests a wake-up for the next
 
         assert client.hlen(key) == 20  # they may just be slow
 

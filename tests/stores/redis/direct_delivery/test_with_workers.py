@@ -88,15 +88,15 @@ def test_single_jobs_are_all_delivered_and_done_once(open_queue, start, client, 
 def test_a_delivered_job_starts_before_anything_is_claimed(
     open_queue, start, client, prefix, monkeypatch
 ):
-    queue, claims, begun = open_queue(), list[Any](), list[int]()
+    queue, claims, started = open_queue(), list[Any](), list[int]()
     claim = queue.store.claim
 
-    def noted(*given: Any) -> Any:
+    def recorded(*given: Any) -> Any:
         claims.append(given)
         return claim(*given)
 
-    monkeypatch.setattr(queue.store, "claim", noted)
-    queue.handler(lambda _: begun.append(len(claims)))
+    monkeypatch.setattr(queue.store, "claim", recorded)
+    queue.handler(lambda _: started.append(len(claims)))
     start(queue)
 
     meanwhile: list[int] = []
@@ -104,10 +104,10 @@ def test_a_delivered_job_starts_before_anything_is_claimed(
         until(lambda: waiting(client, prefix))
         before = len(claims)
         queue.enqueue(n)
-        until(lambda: len(begun) > len(meanwhile))
-        meanwhile.append(begun[-1] - before)
+        until(lambda: len(started) > len(meanwhile))
+        meanwhile.append(started[-1] - before)
 
-    # Now and then a worker that waits claims all the same, to say that it is still there.
+    # Now and then a waiting worker claims all the same, to show that it is alive.
     assert meanwhile.count(0) >= 8
 
 
@@ -126,7 +126,7 @@ def test_single_jobs_take_two_scripts_each(open_queue, start, client, prefix):
     for n in range(50):
         assert queue.enqueue_and_wait(n, timeout=SOON) == n
 
-    # Beside them a worker claims now and then, and says that it is alive.
+    # In addition, a worker claims now and then, to show that it is alive.
     others = 5 + 3 * (time.monotonic() - began) / MAX_POLL_INTERVAL
     assert scripts() - before <= 2 * 50 + others
 
@@ -154,7 +154,7 @@ def test_a_wake_up_that_comes_with_a_delivered_job_is_not_lost(
     other.enqueue("delivered", kind="mine")
     assert held_up.wait(SOON)
     other.enqueue_many(["in", "line"], kind="mine")
-    # Whoever finds nothing for itself wants to be told of the next, though others' jobs are there.
+    # A worker that finds no job of its kinds requests a wake-up, even if there are other jobs.
     assert other.claim(kinds=["others"]) == []
     go_on.set()
 
@@ -170,7 +170,7 @@ def test_a_worker_for_one_job_at_a_time_gets_no_second(open_queue, start, client
     queue.enqueue("slow", id="slow")
     assert scene.began.wait(SOON)
     queue.enqueue("quick", id="quick")
-    time.sleep(0.05)  # time enough for a delivery, were there one
+    time.sleep(0.05)  # long enough for a delivery
 
     assert queue.status("quick").state is State.QUEUED
     scene.go_on.set()
@@ -247,11 +247,11 @@ def test_nothing_is_delivered_to_a_busy_worker_that_prefetches(
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=1)
-    queue.enqueue_many(range(200))  # a pace at which it wants many more than it can run
+    queue.enqueue_many(range(200))  # so fast that it prefetches many more than it can run
     queue.enqueue("slow", id="slow")
     assert scene.began.wait(SOON)
     until(lambda: queue.counts()[State.COMPLETED] == 200)
-    time.sleep(0.05)  # time enough for one more claim
+    time.sleep(0.05)  # long enough for one more claim
 
     assert not waiting(client, prefix)
     scene.go_on.set()

@@ -1,4 +1,4 @@
-"""A server that answers what a test tells it to, and remembers what it was asked."""
+"""A server that gives the answers of a test, and records the commands that it receives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 HOST = "127.0.0.1"
 
 CUT = b""
-"""An answer that is none: the connection is closed."""
+"""Instead of an answer: close the connection."""
 
 INFO = "redis_version:7.2.4\nvalkey_version:8.0.0\nrole:master\nmaxmemory_policy:noeviction\n"
 
@@ -40,11 +40,11 @@ USUAL = {
     "SETNX": b":1\r\n",
     "GET": bulk("1"),
 }
-"""What lets a store open; the rest is OK."""
+"""The answers that let a store open; to any other command, the answer is OK."""
 
 
 class FakeServer:
-    """Listens on a port of its own; `answers` are by command, and `sent` is what came in."""
+    """Listens on a port of its own; `answers` are by command, `sent` has the received commands."""
 
     def __init__(self, answers: Mapping[str, bytes] = {}, otherwise: bytes = b"+OK\r\n") -> None:
         self.answers = {**USUAL, **answers}
@@ -56,7 +56,7 @@ class FakeServer:
         self._threads = [threading.Thread(target=self._welcome)]
 
     def times(self, command: str) -> int:
-        """How often a command was sent."""
+        """How many times a command was sent."""
         return self.sent.count(command)
 
     def __enter__(self) -> Self:

@@ -68,9 +68,9 @@ def test_a_server_that_is_loading(open_store):
 
 
 def test_a_server_with_too_many_clients(open_store):
-    crowded = error("ERR max number of clients reached")
+    refused = error("ERR max number of clients reached")
     with (
-        FakeServer({"INFO": crowded}) as server,
+        FakeServer({"INFO": refused}) as server,
         pytest.raises(StoreUnavailable, match="clients"),
     ):
         open_store(f"redis://{HOST}:{server.port}")

@@ -231,7 +231,7 @@ class TestNoLongerSafe:
             store.open()
 
             assert store.info().issues == ()
-            server.kill()  # asked to end, it would first finish the log that it has just begun
+            server.kill()  # a shutdown would first finish the log that was just started
 
 
 class TestUnsafe:
@@ -377,13 +377,13 @@ class TestForeign:
         look = redis.Redis.type
         others: list[None] = []
 
-        def be_overtaken(client: redis.Redis, key: str) -> object:
+        def open_another_first(client: redis.Redis, key: str) -> object:
             if not others and key.endswith(":queues"):
                 others.append(None)
                 open_store().enqueue(QUEUE, drafts(1))
             return look(client, key)
 
-        monkeypatch.setattr(redis.Redis, "type", be_overtaken)
+        monkeypatch.setattr(redis.Redis, "type", open_another_first)
 
         assert open_store().get(QUEUE, ["id0"])[0] is not None
 

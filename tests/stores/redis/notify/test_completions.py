@@ -202,7 +202,7 @@ class TestResultWaiter:
             for id in ("id0", "id1", "id2"):
                 listener.complete(id, b'"done"')
             listener.wake()
-            until(lambda: waiter.wakeups == 4)  # it has come to an end with those before
+            until(lambda: waiter.wakeups == 4)  # it has read all messages before
 
             with waiter.expect("id2", unique_id=True) as expected:
                 assert expected.wait(0.0).result == b'"done"'
@@ -232,7 +232,7 @@ class TestResultWaiter:
         read = Subscriber.read
 
         def lossy(subscriber: Subscriber) -> list[tuple[bytes, bytes]]:
-            return [news for news in read(subscriber) if b"mine" not in news[1]]
+            return [message for message in read(subscriber) if b"mine" not in message[1]]
 
         monkeypatch.setattr(Subscriber, "read", lossy)
         waiter = queues["mail"].waiter
@@ -249,17 +249,17 @@ class TestResultWaiter:
 
     def test_its_thread_survives_errors(self, queues, store, monkeypatch):
         waiter, wait = queues["mail"].waiter, notify.RedisCompletionListener.wait
-        troubles = [ValueError("unheard of")]
+        errors = [ValueError("unheard of")]
 
-        def trouble(self, timeout: float) -> bool:
-            if troubles:
-                raise troubles.pop()
+        def fail(self, timeout: float) -> bool:
+            if errors:
+                raise errors.pop()
             return wait(self, timeout)
 
-        monkeypatch.setattr(notify.RedisCompletionListener, "wait", trouble)
+        monkeypatch.setattr(notify.RedisCompletionListener, "wait", fail)
         store.enqueue(QUEUE, drafts(1))
         with waiter.expect("id0", unique_id=True) as expected:
-            until(lambda: not troubles)
+            until(lambda: not errors)
             [job] = store.claim(QUEUE, wants(1)).jobs
             store.apply(QUEUE, [done(job, b"1")])
             assert expected.wait(SOON).result == b"1"

@@ -177,7 +177,7 @@ class TestBroken:
     def test_a_silently_dead_connection_is_noticed(
         self, open_store, server, prefix, monkeypatch, waits, each
     ):
-        """A host that has vanished closes no connection: its silence has to be noticed."""
+        """A host that has vanished closes no connection, so silence has to be noticed."""
         monkeypatch.setattr(notify, "PING_INTERVAL", 0.1)
         with Proxy(server.address) as proxy:
             store = open_store("redis://{}:{}?prefix={}".format(*proxy.address, prefix))
@@ -280,10 +280,10 @@ class TestClosing:
 
     def test_a_user_who_may_not_subscribe_gets_an_error(self, open_store, server, client, prefix):
         rights = [">secret", f"~{prefix}:*", "+@all", "resetchannels"]
-        client.execute_command("ACL", "SETUSER", "deaf", "on", *rights)
+        client.execute_command("ACL", "SETUSER", "unprivileged", "on", *rights)
 
         def open_and_listen() -> None:
-            store = open_store(f"redis://deaf:secret@{HOST}:{server.port}?prefix={prefix}")
+            store = open_store(f"redis://unprivileged:secret@{HOST}:{server.port}?prefix={prefix}")
             store.listen([QUEUE], "changes")
 
         with pytest.raises(StoreError):

@@ -18,8 +18,8 @@ MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]
 def is_notified_of(subscription: Subscription, *subjects: Subject) -> bool:
     missing, until = set(subjects), time.monotonic() + SOON
     while missing and time.monotonic() < until:
-        news = subscription.wait(until - time.monotonic())
-        missing = set() if news is None else missing.difference(news)
+        notified = subscription.wait(until - time.monotonic())
+        missing = set() if notified is None else missing.difference(notified)
     return not missing
 
 

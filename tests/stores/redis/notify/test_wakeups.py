@@ -87,7 +87,7 @@ class TestQuiet:
 
         assert published(channel) == 1
 
-    def test_one_more_waiter_does_not_silence_the_others(self, store):
+    def test_another_waiter_does_not_prevent_the_wake_up_of_others(self, store):
         """The first job wakes both and one claims it; the second job must wake the other."""
         with store.listen([QUEUE], "ready") as one, store.listen([QUEUE], "ready") as other:
             store.claim(QUEUE, wants(1))
@@ -102,7 +102,7 @@ class TestQuiet:
 
             assert other.wait(SOON)
 
-    def test_a_job_given_back_by_a_claim_reaches_those_of_its_kind(self, store):
+    def test_a_job_released_by_a_claim_wakes_a_worker_for_its_kind(self, store):
         mail, video = frozenset({"mail"}), frozenset({"video"})
         store.enqueue(QUEUE, [Draft("m", "mail", b"")])
         [job] = store.claim(QUEUE, wants(1, kinds=mail)).jobs
@@ -159,21 +159,21 @@ class ClaimingThreads:
 )
 def test_no_wake_up_is_missed(store, kinds):
     """Each burst comes when all threads wait, or are just about to."""
-    crew, chance, number = ClaimingThreads(store, kinds), random.Random(7), 0
-    crew.start()
+    threads, chance, number = ClaimingThreads(store, kinds), random.Random(7), 0
+    threads.start()
     began = time.monotonic()
     for _ in range(BURSTS):
         size = chance.randint(1, 6)
         for _ in range(size):
             number += 1
             store.enqueue(QUEUE, [Draft(str(number), chance.choice("ab"), b"")])
-        arrived = all(crew.finished.acquire(timeout=2 * SOON) for _ in range(size))
+        arrived = all(threads.finished.acquire(timeout=2 * SOON) for _ in range(size))
         if not arrived or time.monotonic() - began > 2 * SOON:
             break
-    crew.stop()
+    threads.stop()
 
     assert arrived
-    assert crew.missed == 0
+    assert threads.missed == 0
     assert time.monotonic() - began < SOON
 
 
