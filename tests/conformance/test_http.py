@@ -141,7 +141,7 @@ def service() -> Iterator[ServiceThread]:
 class OverHttp(StoreConformance):
     """What differs is the store behind the service."""
 
-    def make_kept(self, clock: Clock, place: Path) -> Store:
+    def make_kept(self, clock: Clock, path: Path) -> Store:
         raise NotImplementedError
 
     @pytest.fixture
@@ -162,7 +162,7 @@ class OverHttp(StoreConformance):
         service.runtime.wakeups.close()
         self.kept.close()
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
+    def make_store(self, clock: Clock, path: Path) -> Store:
         return ForAllTenants(read_address(self.service.url))
 
     def test_without_a_setting_the_store_says_how_many(
@@ -175,14 +175,14 @@ class OverHttp(StoreConformance):
 
 
 class TestOnMemory(OverHttp):
-    def make_kept(self, clock: Clock, place: Path) -> Store:
+    def make_kept(self, clock: Clock, path: Path) -> Store:
         return MemoryStore(clock)
 
 
 @pytest.mark.slow
 class TestOnSqlite(OverHttp):
-    def make_kept(self, clock: Clock, place: Path) -> Store:
-        return SqliteStore(str(place / "jobs.db"), "normal", clock)
+    def make_kept(self, clock: Clock, path: Path) -> Store:
+        return SqliteStore(str(path / "jobs.db"), "normal", clock)
 
 
 @pytest.mark.slow
@@ -191,8 +191,8 @@ class TestOnRedis(OverHttp):
     def server(self, redis_server: RedisServer) -> str:
         return redis_server.url
 
-    def make_kept(self, clock: Clock, place: Path) -> Store:
-        return redis_store(f"{self.server}?prefix={place.name}", clock)
+    def make_kept(self, clock: Clock, path: Path) -> Store:
+        return redis_store(f"{self.server}?prefix={path.name}", clock)
 
 
 @pytest.mark.slow
@@ -201,5 +201,5 @@ class TestOnPostgres(OverHttp):
     def server(self, postgres_server: PostgresServer) -> str:
         return postgres_server.socket_url
 
-    def make_kept(self, clock: Clock, place: Path) -> Store:
-        return postgres_store(f"{self.server}&schema={place.name}", clock)
+    def make_kept(self, clock: Clock, path: Path) -> Store:
+        return postgres_store(f"{self.server}&schema={path.name}", clock)

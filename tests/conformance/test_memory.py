@@ -7,5 +7,5 @@ from ackline.testing.conformance import StoreConformance
 
 
 class TestMemory(StoreConformance):
-    def make_store(self, clock: Clock, place: Path) -> Store:
+    def make_store(self, clock: Clock, path: Path) -> Store:
         return MemoryStore(clock)

@@ -38,10 +38,10 @@ class Pooled(StoreConformance):
     def _pooler(self, pooler: PgBouncer) -> None:
         self.pooler = pooler
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
-        return from_url(f"{self.pooler.url}?schema=bounced_{place.name}&{self.options}", clock)
+    def make_store(self, clock: Clock, path: Path) -> Store:
+        return from_url(f"{self.pooler.url}?schema=bounced_{path.name}&{self.options}", clock)
 
-    def make_connection(self, place: Path) -> psycopg.Connection[Any]:
+    def make_connection(self, path: Path) -> psycopg.Connection[Any]:
         # As applications behind such a pooler connect: without prepared statements.
         return psycopg.connect(self.pooler.url, prepare_threshold=None)
 

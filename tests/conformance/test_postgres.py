@@ -45,8 +45,8 @@ class TestPostgres(StoreConformance):
         for (delete,) in wiping.execute(OTHER_ROWS, [SCHEMA]).fetchall():
             wiping.execute(delete)
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
+    def make_store(self, clock: Clock, path: Path) -> Store:
         return PostgresStore(read_address(f"{self.server.socket_url}&schema={SCHEMA}"), clock)
 
-    def make_connection(self, place: Path) -> psycopg.Connection[Any]:
+    def make_connection(self, path: Path) -> psycopg.Connection[Any]:
         return self.server.connect(autocommit=False)

@@ -15,6 +15,6 @@ class TestRedis(StoreConformance):
     def _server(self, redis_server: RedisServer) -> None:
         self.server = redis_server
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
+    def make_store(self, clock: Clock, path: Path) -> Store:
         # Every case has a folder of its own, and so a prefix of its own.
-        return RedisStore(read_address(f"{self.server.url}?prefix={place.name}"), clock)
+        return RedisStore(read_address(f"{self.server.url}?prefix={path.name}"), clock)

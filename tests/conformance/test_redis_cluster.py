@@ -36,8 +36,8 @@ class TestRedisCluster(StoreConformance):
     def _cluster(self, cluster: RedisCluster) -> None:
         self.cluster = cluster
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
-        return RedisStore(read_address(f"{self.cluster.url}?prefix={place.name}"), clock)
+    def make_store(self, clock: Clock, path: Path) -> Store:
+        return RedisStore(read_address(f"{self.cluster.url}?prefix={path.name}"), clock)
 
     @pytest.mark.skip(BY_SERVER_TIME)
     def test_a_reader_can_start_at_the_end(self) -> None: ...  # type: ignore[override]
@@ -55,13 +55,13 @@ class TestRedisCluster(StoreConformance):
     def test_no_reader_skips_a_late_committer(self) -> None: ...  # type: ignore[override]
 
     @pytest.mark.skip(BY_SERVER_TIME)
-    def test_the_departure_is_told_before_the_arrival(self) -> None: ...  # type: ignore[override]
+    def test_the_departure_is_recorded_before_the_arrival(self) -> None: ...  # type: ignore[override]
 
     @pytest.mark.skip(BY_SERVER_TIME)
-    def test_who_started_at_the_end_is_told_as_well(self) -> None: ...  # type: ignore[override]
+    def test_a_reader_that_started_at_the_end_gets_the_error_too(self) -> None: ...  # type: ignore[override]
 
     @pytest.mark.skip(BY_SERVER_TIME)
-    def test_an_empty_journal_is_a_beginning_too(self) -> None: ...  # type: ignore[override]
+    def test_a_reader_can_start_with_an_empty_journal(self) -> None: ...  # type: ignore[override]
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_reader_can_start_at_the_end(store: RedisStore):
     assert [event.id for event in read_until(store, 1, cursor)] == ["after"]
 
 
-def test_who_started_at_the_end_is_told_as_well(store: RedisStore):
+def test_a_reader_that_started_at_the_end_gets_the_error_too(store: RedisStore):
     queue = QueueKey("default", "work")
     cursor = store.info().cursor
     store.configure(queue, QueueSettings(max_journal=0))
@@ -156,7 +156,7 @@ def test_who_started_at_the_end_is_told_as_well(store: RedisStore):
             store.events(which, cursor, 100)
 
 
-def test_an_empty_journal_is_a_beginning_too(store: RedisStore):
+def test_a_reader_can_start_with_an_empty_journal(store: RedisStore):
     queue = QueueKey("default", "work")
     reader = JournalReader(store, queue, "audit")
     assert reader.read() == []

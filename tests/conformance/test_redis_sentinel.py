@@ -26,5 +26,5 @@ class TestRedisSentinel(StoreConformance):
     def _sentinel(self, sentinel: RedisSentinel) -> None:
         self.sentinel = sentinel
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
-        return RedisStore(read_address(f"{self.sentinel.url}?prefix={place.name}"), clock)
+    def make_store(self, clock: Clock, path: Path) -> Store:
+        return RedisStore(read_address(f"{self.sentinel.url}?prefix={path.name}"), clock)

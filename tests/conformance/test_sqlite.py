@@ -9,11 +9,11 @@ from ackline.testing.conformance import StoreConformance
 
 
 class TestSqlite(StoreConformance):
-    def make_store(self, clock: Clock, place: Path) -> Store:
-        return SqliteStore(str(place / "jobs.db"), clock=clock)
+    def make_store(self, clock: Clock, path: Path) -> Store:
+        return SqliteStore(str(path / "jobs.db"), clock=clock)
 
 
 @pytest.mark.slow
 class TestSyncedLess(StoreConformance):
-    def make_store(self, clock: Clock, place: Path) -> Store:
-        return SqliteStore(str(place / "jobs.db"), durability="normal", clock=clock)
+    def make_store(self, clock: Clock, path: Path) -> Store:
+        return SqliteStore(str(path / "jobs.db"), durability="normal", clock=clock)

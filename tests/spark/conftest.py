@@ -94,7 +94,7 @@ def spark(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def told(spark, tmp_path_factory):
+def sample_lake(spark, tmp_path_factory):
     """A lake that was taken in by three batches, for all who only look at it."""
     from tests.spark.support.lake_and_store import in_three_batches
 

@@ -154,9 +154,9 @@ def test_the_order_of_calls_is_the_one_that_tests_go_by(spark, sqlite_url, tmp_p
         tmp_path / "checkpoint",
         tmp_path / "lake",
     )
-    said = {"store": sqlite_url, "table": "jobs", **options("model", model)}
-    asked = read_options("readStream", said)
-    driver = Driver(NotingReader(asked, resolve_address(asked)), Checkpoint(), now=True)
+    values = {"store": sqlite_url, "table": "jobs", **options("model", model)}
+    parsed = read_options("readStream", values)
+    driver = Driver(NotingReader(parsed, resolve_address(parsed)), Checkpoint(), now=True)
     driver.run()
     driver.reader.stop()
 

@@ -9,7 +9,7 @@ import pytest
 
 import ackline
 from ackline.core.job import State
-from ackline.spark.pipelines.audit import FINDINGS
+from ackline.spark.audit.findings import FINDINGS
 from tests.docs.pages import DOCS, blocks_of
 
 pytestmark = pytest.mark.ci

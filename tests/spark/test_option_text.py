@@ -11,8 +11,8 @@ from tests.spark.support.query_options import read_options
 ODD = ["eu,us", "*", " eu", '["eu"]', "[", "1", "null", 'a"b', "grün", "a\nb", ","]
 
 
-def may_skip(said, queue):
-    options = {"store": "x", "table": "events", "skipDropped": said}
+def may_skip(skip_dropped, queue):
+    options = {"store": "x", "table": "events", "skipDropped": skip_dropped}
     return read_options("readStream", options).may_skip(queue)
 
 
@@ -39,9 +39,9 @@ def test_names_given_one_by_one_are_kept_apart():
 
 
 def test_an_error_says_how_to_name_its_queue():
-    told = str(StreamBehind("eu,us", "1.0", "2.0"))
+    message = str(StreamBehind("eu,us", "1.0", "2.0"))
 
-    assert 'skipDropped=["eu,us"],' in told
-    assert "--skip-dropped eu,us`" in told.replace("'", "")
+    assert 'skipDropped=["eu,us"],' in message
+    assert "--skip-dropped eu,us`" in message.replace("'", "")
     assert "skipDropped=b," in str(StreamBehind("b", "1.0", "2.0"))
     assert "--skip-dropped 'a b'`" in str(StreamBehind("a b", "1.0", "2.0"))

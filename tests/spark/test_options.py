@@ -26,7 +26,7 @@ def asked(role="read", **options):
 @pytest.mark.parametrize(
     ("role", "options", "words"),
     [
-        ("read", {}, "which table"),
+        ("read", {}, "no table"),
         ("read", {"table": "jbs"}, "'jobs'"),
         ("write", {"table": "JOBS"}, "'jobs'"),
         ("read", {"table": "outcomes"}, "'outcomes'"),
@@ -111,9 +111,9 @@ def test_every_option_says_what_it_means(kind):
 def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
     with ackline.open(sqlite_url) as queues:
         queues["email"].enqueue(1)
-    said = {"store": sqlite_url, "queue": "emial"}
-    jobs = AcklineSource({**said, "table": "jobs"})
-    events = AcklineSource({**said, "table": "events"})
+    given = {"store": sqlite_url, "queue": "emial"}
+    jobs = AcklineSource({**given, "table": "jobs"})
+    events = AcklineSource({**given, "table": "events"})
 
     for source in (jobs, events):
         with pytest.raises(ConfigError, match="'email'"):
@@ -195,12 +195,12 @@ def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
 
 def test_a_table_of_jobs_has_the_columns_that_are_asked_for(sqlite_url):
     ackline.open(sqlite_url).close()
-    said = {"store": sqlite_url, "table": "dlq"}
-    source = AcklineSource({**said, "columns": "state, id"})
+    given = {"store": sqlite_url, "table": "dlq"}
+    source = AcklineSource({**given, "columns": "state, id"})
 
     assert source.schema().names == ["id", "state"]
     assert source.reader(source.schema()) is not None
     with pytest.raises(ConfigError, match="id, state"):
         source.reader(schemas.JOBS)
     with pytest.raises(ConfigError, match="'state'"):
-        AcklineSource({**said, "columns": "id,sate"}).schema()
+        AcklineSource({**given, "columns": "id,sate"}).schema()

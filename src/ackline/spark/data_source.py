@@ -1,4 +1,4 @@
-"""The format `ackline`: which reader or writer serves which table."""
+"""The data source `ackline`: the reader or writer for each table."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AcklineSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format(…)` is given."""
+        """The name for `format(…)`."""
         return "ackline"
 
     def schema(self) -> StructType:
@@ -118,8 +118,8 @@ class AcklineSource(DataSource):
         return options, resolve_address(options, creates=True)
 
 
-def _job_columns(asked: str | None) -> StructType:
-    names = None if asked is None else parse_names(asked)
+def _job_columns(columns: str | None) -> StructType:
+    names = None if columns is None else parse_names(columns)
     require_known("column", sorted(names or ()), schemas.JOBS.names)
     return schemas.jobs_schema(names)
 
@@ -131,7 +131,7 @@ def _missing_queue_message(options: ReadOptions, address: StoreAddress) -> str |
 
 
 def _require_own_schema(requested: StructType, actual: StructType) -> None:
-    # Also if only a type or a nullability differs: Spark would not report that before its tasks.
+    # Even if only a type or a nullability differs: Spark would notice that only in its tasks.
     if requested != actual:
         raise ConfigError(
             f"this table has the columns {', '.join(actual.names)}: leave .schema(…) out, "

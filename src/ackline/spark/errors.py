@@ -1,11 +1,11 @@
-"""What can go wrong between a Spark query and a store.
+"""Errors of Spark queries and lakes.
 
 AcklineError
 ├── EventsDropped
 │   └── StreamBehind   events were dropped before the stream has read them
-├── LakeClaimed        another run of this lake is at work
+├── LakeClaimed        another run is writing to this lake
 ├── LakeDamaged        files of a lake are missing or broken
-├── StreamFenced       another driver reads this stream now; this one must stop
+├── StreamFenced       another driver has taken over this stream
 └── StreamMismatch     the checkpoint does not match the store
 """
 
@@ -18,7 +18,7 @@ from ackline.spark.queue_names import queue_as_text
 
 
 class StreamBehind(EventsDropped):
-    """A journal has dropped events that the stream has not read; the stream stays where it is."""
+    """A journal has dropped events that the stream has not read; its position is unchanged."""
 
     def __init__(self, queue: str, after: str, kept: str) -> None:
         AcklineError.__init__(
@@ -27,13 +27,13 @@ class StreamBehind(EventsDropped):
             f"read. To go on without them, with those after {kept}, set the option "
             f"skipDropped={queue_as_text(queue)}, or run `ackline pipeline run --skip-dropped "
             f"{shlex.quote(queue)}` once; "
-            "run it more often or raise the queue's max_journal so that it does not come to this",
+            "to avoid this, run it more often or raise the queue's max_journal",
         )
         self.cursor = kept
 
 
 class LakeClaimed(AcklineError):
-    """Another run of the lake is at work, or has taken it over; this one changes nothing more."""
+    """Another run is writing to the lake or has taken it over; this one changes nothing more."""
 
 
 class LakeDamaged(AcklineError):
@@ -41,12 +41,12 @@ class LakeDamaged(AcklineError):
 
 
 class StreamFenced(AcklineError):
-    """Another driver has taken the stream over; nothing was changed by this one."""
+    """Another driver has taken over the stream; this one changes nothing more."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(
-            f"stream {stream!r} was taken over by another driver, or forgotten: this one stops, "
-            "and what it holds is left to the other. Run one query for each streamId"
+            f"stream {stream!r} was taken over by another driver, or forgotten: this one stops "
+            "and leaves its jobs to the other. Run one query for each streamId"
         )
 
 

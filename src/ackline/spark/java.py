@@ -1,4 +1,4 @@
-"""Which Java Spark would run on, found without Spark."""
+"""Finds and checks the Java that Spark would run on, without starting Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackline.core.errors import ConfigError
 logger = logging.getLogger("ackline")
 
 SUPPORTED_JAVA = "Java 17, 21 or 25"
-"""What Spark 4 is tested on, as every page of ours says it."""
+"""The versions that Spark 4 is tested on, as in the documentation."""
 
 TESTED_VERSIONS = (17, 21, 25)
 

@@ -1,7 +1,4 @@
-"""Parses the options of a query, or raises an error that says what is wrong with them.
-
-This happens once, when a query is planned, so that a mistake is reported before anything runs.
-"""
+"""Parses the options of a query once, when it is planned, so that errors come before it runs."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ UNSUPPORTED_OPTIONS = {
 
 
 def table_option(options: Mapping[str, str]) -> str:
-    """The table that is meant: from the option, or from the argument of `load`."""
+    """The table: from the option, or from the argument of `load`."""
     named = options.get("table") or options.get("path")
     if not named:
         raise ConfigError(
-            'which table? Say .option("table", "jobs"); there are jobs, dlq, events and outcomes'
+            'no table: set .option("table", "jobs"); there are jobs, dlq, events and outcomes'
         )
     return named
 
 
 def parse_options(role: str, options: Mapping[str, str]) -> CommonOptions:
-    """The options of one use of the format; a mistake in them says what to do."""
+    """The options of one use of the format."""
     table = table_option(options)
     kind = OPTIONS_BY_USE[role].get(table)
     if kind is None:
@@ -97,7 +94,7 @@ def _valid_elsewhere(role: str, table: str, name: str) -> str | None:
 
 
 def option_descriptions(kind: type[CommonOptions]) -> dict[str, str]:
-    """What each option of a kind means, by its name."""
+    """The description of each option, by its name."""
     schema = msgspec.json.schema(kind)
     definition = schema["$defs"][kind.__name__]
     return {

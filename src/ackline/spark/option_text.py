@@ -1,4 +1,4 @@
-"""What the text of an option means: names with commas between them, and times."""
+"""Parses the text of options: lists of names, and times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_json_list(text: str) -> bool:
 
 
 def require_known(noun: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a name that is not known, and suggest the one that may be meant."""
+    """Refuse an unknown name, and suggest a similar one."""
     existing = [str(name) for name in known]
     for name in names:
         if name not in existing:
@@ -41,7 +41,7 @@ def require_known(noun: str, names: Iterable[str], known: Iterable[str]) -> None
 
 
 def suggest_similar(name: str, known: Iterable[str]) -> str | None:
-    """A question that suggests the known name spelt most like it, in any case; None if none is.
+    """A question that suggests the most similar known name; None if there is none.
 
     >>> suggest_similar("pagsize", ["table", "pageSize"])
     "did you mean 'pageSize'?"
@@ -52,20 +52,20 @@ def suggest_similar(name: str, known: Iterable[str]) -> str | None:
 
 
 def suggest_or_list(name: str, known: Iterable[str]) -> str:
-    """What there is instead of a name that is not known, with the one that may be meant.
+    """The known names, and the most similar one as a question.
 
     >>> suggest_or_list("JOBS", ["jobs", "dlq"])
     "did you mean 'jobs'? There are jobs, dlq"
     """
     names = [str(one) for one in known]
-    meant, existing = suggest_similar(name, names), f"here are {', '.join(names)}"
-    return f"{meant} T{existing}" if meant else f"t{existing}"
+    suggestion, existing = suggest_similar(name, names), f"here are {', '.join(names)}"
+    return f"{suggestion} T{existing}" if suggestion else f"t{existing}"
 
 
 def require_ordered_times(
     after: str, since: float | None, before: str, until: float | None
 ) -> None:
-    """Refuse a span that ends before it begins: nothing would be read, and nobody told why."""
+    """Refuse a span that ends before it begins, because nothing would be read."""
     if since is not None and until is not None and since > until:
         raise ConfigError(f"{after} is later than {before}, so nothing can match: swap them")
 

@@ -1,4 +1,4 @@
-"""What an option's value must be, in words."""
+"""Describes the permitted values of an option."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ackline.spark.options import CommonOptions
 
 
 def invalid_value_message(kind: type[CommonOptions], name: str, value: str) -> str:
-    """What a value must be that an option cannot have, and which one may be meant."""
+    """What the value of an option must be, with a similar permitted one."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     expected = next(_unwrap(field.type) for field in info.fields if field.encode_name == name)
     problem = f"it must be {_describe_type(expected)}"
-    meant = suggest_similar(value, _choices(expected))
-    return f"{problem}; {meant}" if meant else problem
+    suggestion = suggest_similar(value, _choices(expected))
+    return f"{problem}; {suggestion}" if suggestion else problem
 
 
 def _unwrap(kind: inspect.Type) -> inspect.Type:
@@ -46,7 +46,7 @@ def _choices(kind: inspect.Type) -> list[str]:
 
 
 def _describe_range(kind: inspect.IntType | inspect.FloatType) -> str:
-    """The smallest and the largest number.
+    """The permitted range of a number.
 
     >>> _describe_range(inspect.IntType(ge=1, le=10)), _describe_range(inspect.FloatType(gt=0))
     (' from 1 to 10', ' above 0')

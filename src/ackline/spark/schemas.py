@@ -1,4 +1,4 @@
-"""The columns of every table. Whoever changes them raises `SCHEMA_VERSION`."""
+"""The columns of every table. A change to them raises `SCHEMA_VERSION`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names under which streams and fleets claim: by these the store can tell who is at work."""
+"""The worker names under which streams and fleets claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ships for the tests of Ackline's users, and of third-party stores."""
+"""Tools for users' tests and for third-party stores."""
 
 from ackline.core.clock import ManualClock
 from ackline.testing.modes import (

@@ -1,4 +1,4 @@
-"""All steps that the holder of a lease or a sweeper can take, which its token must fence."""
+"""All transitions that the token of a lease must fence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fenced_transitions(
     extended: float,
     failure: Callable[[Record], Failure] = failure_of,
 ) -> dict[str, MakeTransition]:
-    """The steps by name, decided by a policy; `complete` and `fail` have two variants."""
+    """The transitions by name, decided by a policy; `complete` and `fail` have two variants."""
     return {
         "complete": lambda job: complete(job, b"1", policy_of(job)),
         "complete otherwise": lambda job: complete(job, None, policy_of(job)),

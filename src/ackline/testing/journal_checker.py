@@ -1,4 +1,4 @@
-"""Checks that a journal records only legal histories of jobs; no store is needed for it."""
+"""Checks that a journal records only legal histories of jobs; needs no store."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def is_legal(event: Event) -> bool:
 
 
 class JournalChecker:
-    """Follows each job through a journal, entry by entry."""
+    """Checks a journal entry by entry."""
 
     def __init__(self) -> None:
         self._states: dict[tuple[QueueKey, str], State | None] = {}
         self._deliveries: dict[tuple[QueueKey, str], int] = {}
 
     def follow(self, events: Iterable[Event]) -> None:
-        """Take in the next entries; the first illegal one raises `IllegalHistory`."""
+        """Check the next entries; the first illegal one raises `IllegalHistory`."""
         for event in events:
             if event.id:
                 self._require_join(event)
@@ -45,9 +45,9 @@ class JournalChecker:
     def _require_join(self, event: Event) -> None:
         before = self._states.get((event.queue, event.id))
         # Past its retention a job is gone before anyone has pruned it.
-        forgotten = event.source is None and before in TERMINAL
-        if event.source is not before and not forgotten:
-            raise IllegalHistory(f"the job was {before or 'not there'} before {event}")
+        is_pruned = event.source is None and before in TERMINAL
+        if event.source is not before and not is_pruned:
+            raise IllegalHistory(f"the job was {before or 'absent'} before {event}")
         self._states[event.queue, event.id] = event.to
 
     def _require_legal(self, event: Event) -> None:
@@ -67,5 +67,5 @@ class JournalChecker:
 
 
 def check_journal(events: Iterable[Event]) -> None:
-    """Each job's entries join up, and each is a step that the lifecycle allows."""
+    """Check that each entry continues the one before it with a step that the lifecycle allows."""
     JournalChecker().follow(events)

@@ -1,4 +1,4 @@
-"""Runs a queue's handlers in a test, at once or on request, and asserts which jobs exist."""
+"""Test modes: run a queue's handlers inline or on request, and assert which jobs exist."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ackline.worker.handler_outcome import HandlerTimeout, transition_for
 from ackline.worker.hooks import NO_HOOKS, Hooks
 
 MAX_RUNS = 10_000
-"""A drain that runs more jobs than this is taken for an endless one."""
+"""A drain that runs more jobs than this is considered endless."""
 
 MAX_DEPTH = 20
-"""How many jobs run inside one another within `inline`; further ones run after one another."""
+"""How deeply jobs run inside one another within `inline`; deeper ones run afterwards."""
 
 _draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar(
     "ackline draining", default=()
@@ -51,7 +51,7 @@ def memory_queues(clock: Clock | None = None, *, tenant: str = DEFAULT_TENANT) -
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """How many handlers ran, and which states that left their jobs in."""
+    """How many handlers ran, and the resulting states of their jobs."""
 
     runs: int
     states: Mapping[State, int]
@@ -145,8 +145,8 @@ def assert_enqueued(
     if count is not None and len(found) == count:
         return found
     wanted = "a job" if count is None else f"{count} jobs"
-    expected = f"expected {wanted}{_described(kind, payload, id, state)} in {queue}"
-    raise AssertionError(f"{expected}, found {len(found)}.{_listed(existing)}")
+    expected = f"expected {wanted}{_describe(kind, payload, id, state)} in {queue}"
+    raise AssertionError(f"{expected}, found {len(found)}.{_list_jobs(existing)}")
 
 
 def refute_enqueued(
@@ -163,8 +163,8 @@ def refute_enqueued(
     """
     found, _ = _find(queue, kind, payload, id, state)
     if found:
-        expected = f"expected no job{_described(kind, payload, id, state)} in {queue}"
-        raise AssertionError(f"{expected}, found {len(found)}.{_listed(found)}")
+        expected = f"expected no job{_describe(kind, payload, id, state)} in {queue}"
+        raise AssertionError(f"{expected}, found {len(found)}.{_list_jobs(found)}")
 
 
 # --- running ---
@@ -283,7 +283,7 @@ def _enqueue_then(store: Store, run: Callable[[QueueKey], None]) -> Callable[...
     return enqueue_and_run
 
 
-# --- looking ---
+# --- finding jobs ---
 
 
 def _find(
@@ -320,7 +320,7 @@ def _has_payload(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
     return job.record.payload == queue.serdes.encode_payload(payload)
 
 
-def _described(kind: str | None, payload: Any, id: str | None, state: str | None) -> str:
+def _describe(kind: str | None, payload: Any, id: str | None, state: str | None) -> str:
     parts = {"kind": kind, "id": id, "state": state and str(state)}
     described = [f"{name} {value!r}" for name, value in parts.items() if value is not None]
     if payload is not ...:
@@ -328,7 +328,7 @@ def _described(kind: str | None, payload: Any, id: str | None, state: str | None
     return f" with {', '.join(described)}" if described else ""
 
 
-def _listed(jobs: Sequence[Job[Any]]) -> str:
+def _list_jobs(jobs: Sequence[Job[Any]]) -> str:
     if not jobs:
         return " The queue is empty."
     lines = [

@@ -32,7 +32,10 @@ def _without_spark(monkeypatch, queues):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["redrive", "--where", "true", "--set", "foo=1"], "payload and priority can be set"),
+        (
+            ["redrive", "--where", "true", "--set", "foo=1"],
+            "only payload and priority of a failed job can be set",
+        ),
         (["load", "rows.json", "--set", "foo=1"], "a job has no 'foo'"),
         (["load", "nosuch.json"], "no such file: nosuch.json"),
         (["load", "_rows.json"], "rename it"),

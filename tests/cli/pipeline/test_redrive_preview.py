@@ -9,7 +9,7 @@ import pytest
 from ackline.cli.exits import CommandError
 from ackline.cli.pipeline.bulk import Preview, job_text, print_preview, report_rejected
 from ackline.cli.session import CommonOptions, Session
-from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejected_rows import RejectedRow
 
 REFUSED = RejectedRow(
     '{"tenant": "default", "queue": "email", "id": "order-1", "token": 3, "priority": 17}',

@@ -6,9 +6,9 @@ import pytest
 
 from ackline.core.job import State
 from ackline.queues import Queues
-from ackline.spark.claims.claims import ClaimCoordinator
 from ackline.spark.errors import StreamFenced
 from ackline.spark.options import ClaimsOptions
+from ackline.spark.streams.claims.coordinator import ClaimCoordinator
 
 
 @pytest.fixture

@@ -28,10 +28,10 @@ from ackline.core.clock import ManualClock
 from ackline.core.events import Act
 from ackline.core.job import QueueKey, State
 from ackline.queues import Queues
+from ackline.spark.audit.findings import FINDINGS, findings
 from ackline.spark.audit.run import run_audit
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.running import Asked, Run
-from ackline.spark.pipelines.audit import FINDINGS, findings
 from ackline.spark.tables.event_rows import events_batch
 from ackline.spark.tables.job_rows import jobs_batch
 from ackline.spark.transforms import traffic
@@ -143,8 +143,8 @@ def test_quantiles_of_five_million_events_are_within_one_percent_of_rank(spark, 
 def measured(events):
     """Steps with their day, and only what gold is made of."""
     steps = timed_steps(events).withColumn("day", day_of("at"))
-    told = ("act", "to", "comes_from", "before_act", "since", "age", "deliveries")
-    return steps.select("day", "at", *traffic.GROUP_KEY, *told)
+    figures = ("act", "to", "comes_from", "before_act", "since", "age", "deliveries")
+    return steps.select("day", "at", *traffic.GROUP_KEY, *figures)
 
 
 def parts_of_batches(steps):
@@ -154,12 +154,12 @@ def parts_of_batches(steps):
 
 def worst_rank(steps, hourly, by):
     """By how much the rank of any quantile is wrong, of all groups."""
-    told = traffic.finalize(traffic.merge(hourly, by), by)
+    figures = traffic.finalize(traffic.merge(hourly, by), by)
     names = [(name, ending) for name in traffic.MEASURES for ending in QUANTILES]
     known = steps.select(
         *by, *(measure().alias(name) for name, measure in traffic.MEASURES.items())
     )
-    errors = known.join(F.broadcast(told), [*by]).groupBy(*by).agg(*map(rank_error, names))
+    errors = known.join(F.broadcast(figures), [*by]).groupBy(*by).agg(*map(rank_error, names))
     row = errors.agg(*(F.max("_".join(name)) for name in names)).first()
     return max(error for error in row if error is not None)
 
@@ -194,17 +194,17 @@ def test_through_a_lake_when_the_store_has_nothing_left_of_a_million(
     spark, store_of_a_million, tmp_path
 ):
     url = store_of_a_million
-    asked = Asked(url=url, tenant="default", lake=f"{tmp_path}/lake", events_per_batch=300_000)
+    options = Asked(url=url, tenant="default", lake=f"{tmp_path}/lake", events_per_batch=300_000)
     with ackline.open(url) as queues:
         happened = sum(1 for name in queues for _ in events_of(queues[name]))
-        ran = Run(spark, queues, asked).to_now()
+        ran = Run(spark, queues, options).to_now()
         lost = {id for name in queues for id in some_of(queues[name])}
         for name in queues:
             prune(queues[name])
         lose(url, lost)
         began = time.monotonic()
 
-        found = run_audit(spark, url, queues, lake=Lake(asked.lake), result_ttl=RESULTS_KEPT)
+        found = run_audit(spark, url, queues, lake=Lake(options.lake), result_ttl=RESULTS_KEPT)
 
     took = time.monotonic() - began
     print(f"{ran.events:,} events: {ran.seconds:.0f} s into the lake, audited in {took:.0f} s")

@@ -24,10 +24,10 @@ from ackline.cli.pipeline import run as lake_command
 from ackline.cli.session import CommonOptions, Session
 from ackline.core.errors import ConfigError
 from ackline.spark.audit import run as audit_run
+from ackline.spark.audit.findings import FINDINGS
 from ackline.spark.audit.run import AuditResult
 from ackline.spark.java import SUPPORTED_JAVA, require_java
 from ackline.spark.journal.gaps import Gap
-from ackline.spark.pipelines.audit import FINDINGS
 from ackline.spark.runtime import session
 from ackline.spark.version import require_spark
 
@@ -71,11 +71,11 @@ def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
     file.execute("DELETE FROM job WHERE num = 1")
     file.close()
 
-    code, said = audit("--tenant=default", "email")
+    code, output = audit("--tenant=default", "email")
 
     assert code == 1
-    assert "last heard of as queued" in said.out
-    assert "the audit failed: 1 finding" in said.err
+    assert "last recorded as queued" in output.out
+    assert "the audit failed: 1 finding" in output.err
 
 
 class TestOfAnAudit:
@@ -98,25 +98,27 @@ class TestOfAnAudit:
         gap = Gap(queue="email", after="0.0", until="7.1", retained_from=1000.0)
         found = AuditResult(events=2, jobs=11, counts={}, findings=[], gaps=(gap,))
 
-        code, said = of(found, "--tenant=default")
+        code, output = of(found, "--tenant=default")
 
         assert code == 0, "a journal is dropped by its age in the course of things"
-        assert "No job was lost" in said.out
-        assert "queue email: events after cursor 0.0" in said.out
-        code, said = of(found, "--json", "--whole")
+        assert "No job was lost" in output.out
+        assert "queue email: events after cursor 0.0" in output.out
+        code, output = of(found, "--json", "--whole")
         assert code == 4
-        assert "not proven" in said.err
-        told = json.loads(said.out)
-        assert (told["passed"], told["proven"]) == (True, False)
-        assert [(gap["queue"], gap["retained_from"]) for gap in told["gaps"]] == [("email", 1000.0)]
+        assert "not proven" in output.err
+        report = json.loads(output.out)
+        assert (report["passed"], report["proven"]) == (True, False)
+        assert [(gap["queue"], gap["retained_from"]) for gap in report["gaps"]] == [
+            ("email", 1000.0)
+        ]
 
     def test_a_whole_journal_is_a_proof(self, of):
         found = AuditResult(events=10, jobs=10, counts={}, findings=[], gaps=())
 
-        code, said = of(found, "--tenant=default")
+        code, output = of(found, "--tenant=default")
 
         assert code == 0
-        assert "No job was lost" in said.out
+        assert "No job was lost" in output.out
 
 
 class TestOfNothing:
@@ -137,24 +139,24 @@ class TestOfNothing:
         return call
 
     def test_the_tenants_that_there_are_are_named(self, of_nothing):
-        code, said = of_nothing()
+        code, output = of_nothing()
 
         assert code == 4
-        assert "existing tenants: default" in said.err
-        assert "There are no events and no jobs to audit." in said.out
-        assert "No job was lost" not in said.out
+        assert "existing tenants: default" in output.err
+        assert "There are no events and no jobs to audit." in output.out
+        assert "No job was lost" not in output.out
 
     def test_it_is_no_proof(self, of_nothing):
-        code, said = of_nothing("--json", "--whole")
+        code, output = of_nothing("--json", "--whole")
 
         assert code == 4
-        assert "not proven" in said.err
-        assert json.loads(said.out)["proven"] is False
+        assert "not proven" in output.err
+        assert json.loads(output.out)["proven"] is False
 
     def test_programs_find_a_number_for_each_finding(self, of_nothing):
-        _, said = of_nothing("--json")
+        _, output = of_nothing("--json")
 
-        assert json.loads(said.out)["counts"] == dict.fromkeys(FINDINGS, 0)
+        assert json.loads(output.out)["counts"] == dict.fromkeys(FINDINGS, 0)
 
 
 @pytest.mark.parametrize(
@@ -221,10 +223,10 @@ def test_an_old_spark_that_finds_the_format_is_told_so_when_it_uses_it(monkeypat
 def java(monkeypatch, tmp_path):
     """Puts a Java in place that says this of itself."""
 
-    def install(said):
+    def install(output):
         program = tmp_path / "bin" / "java"
         program.parent.mkdir()
-        program.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+        program.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
         program.chmod(0o755)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
@@ -232,7 +234,7 @@ def java(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("output", "why"),
     [
         ('openjdk version "1.8.0_392"', "8.0"),
         ('openjdk version "16.0.2" 2021-07-20', "16.0.2"),
@@ -242,15 +244,15 @@ def java(monkeypatch, tmp_path):
         ("", "nothing"),
     ],
 )
-def test_a_java_that_will_not_do_is_refused(java, said, why):
-    java(said)
+def test_a_java_that_will_not_do_is_refused(java, output, why):
+    java(output)
 
     with pytest.raises(ConfigError, match=re.escape(why)):
         require_java()
 
 
 @pytest.mark.parametrize(
-    ("said", "tested"),
+    ("output", "tested"),
     [
         ('openjdk version "17.0.15" 2025-04-15', True),
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19', True),
@@ -259,8 +261,8 @@ def test_a_java_that_will_not_do_is_refused(java, said, why):
         ('java version "23.0.1" 2024-10-15', False),
     ],
 )
-def test_a_java_that_spark_is_not_tested_on_is_warned_of(java, caplog, said, tested):
-    java(said)
+def test_a_java_that_spark_is_not_tested_on_is_warned_of(java, caplog, output, tested):
+    java(output)
 
     require_java()
 

@@ -160,14 +160,14 @@ class Reading:
     """Stands for Spark: it notes which options a table is read with."""
 
     def __init__(self):
-        self.said: dict[str, Any] = {}
+        self.options_seen: dict[str, Any] = {}
         self.read = self
 
     def format(self, name):
         return self
 
     def options(self, **options):
-        self.said |= options
+        self.options_seen |= options
         return self
 
     def option(self, name, value):
@@ -188,7 +188,7 @@ class TestOfOneQueue:
         def call(names, table):
             spark: Any = Reading()
             StoreTables(spark, "url", queues, names).read(table)
-            return spark.said.get("queue"), "filtered" in spark.said
+            return spark.options_seen.get("queue"), "filtered" in spark.options_seen
 
         return call
 
@@ -270,11 +270,11 @@ class TestJudged:
         assert [one["after"] for one in found["gaps"]] == ["1.0"]
 
 
-def test_a_lake_that_spark_has_made(spark, told):
-    found = run_audit(spark, told.url, told.queues, lake=told.lake)
+def test_a_lake_that_spark_has_made(spark, sample_lake):
+    found = run_audit(spark, sample_lake.url, sample_lake.queues, lake=sample_lake.lake)
 
     assert found.proven, (found.findings, found.gaps)
-    assert found.events == sum(batch.events for batch in told.lake.log.batches)
+    assert found.events == sum(batch.events for batch in sample_lake.lake.log.batches)
 
 
 class TestRefused:

@@ -28,9 +28,9 @@ def test_the_librarys_if_nobody_says_anything():
 
 
 def test_what_is_configured_holds_for_all():
-    said = attempts({ALL_KINDS: 7}, Policy(max_attempts=5), mail=Policy(max_attempts=1))
+    policies = attempts({ALL_KINDS: 7}, Policy(max_attempts=5), mail=Policy(max_attempts=1))
 
-    assert said == {None: 5, "mail": 1}
+    assert policies == {None: 5, "mail": 1}
 
 
 @pytest.mark.parametrize(("service", "limit"), [(5, 5), (2, 3)])

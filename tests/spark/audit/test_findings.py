@@ -16,9 +16,9 @@ from ackline.queues import Queues
 from ackline.spark import schemas
 from ackline.spark.audit import run
 from ackline.spark.audit.effective_limits import limits_table
+from ackline.spark.audit.findings import findings
 from ackline.spark.audit.run import run_audit
 from ackline.spark.audit.store_history import StoreTables
-from ackline.spark.pipelines.audit import findings
 from ackline.spark.tables.event_rows import events_batch
 from ackline.spark.tables.job_rows import jobs_batch
 from ackline.stores.contract import Filter

@@ -10,7 +10,7 @@ from ackline.core.clock import ManualClock
 from ackline.core.events import Act
 from ackline.core.job import State
 from ackline.queues import Queues
-from ackline.spark.pipelines.audit import move_findings, without_transient
+from ackline.spark.audit.findings import move_findings, without_transient
 from ackline.spark.transforms.journal_slices import mark_queues
 from ackline.stores.memory import MemoryStore
 

@@ -174,12 +174,12 @@ def test_nobody_knows_how_long_jobs_were_kept_before_a_change(spark):
         living.enqueue("failed", last="bury")
         living.wait(61)
         living.enqueue("failed")
-        living.queue.enqueue(1, id="held")
-        [held] = living.queue.claim(1, lease=DAY)
-        policy = living.queue.policies.of(held.record)
+        living.queue.enqueue(1, id="claimed")
+        [claimed] = living.queue.claim(1, lease=DAY)
+        policy = living.queue.policies.of(claimed.record)
         living.configure(living.queue, keep_failed=DAY)
         # A worker goes by what it knew when it took the job.
-        living.queue.apply([lifecycle.bury(held.record, failure_of(held.record), policy)])
+        living.queue.apply([lifecycle.bury(claimed.record, failure_of(claimed.record), policy)])
         living.wait(61)
 
         assert judged(spark, [queues], events_of([queues]), jobs_of([queues])) == set()
@@ -224,8 +224,11 @@ class TestOfResults:
         jobs = [job for job in jobs_of(results) if job["id"] != "kept"]
 
         found = [
-            {(row[0], row[3]) for row in judged(spark, results, told, jobs, result_ttl=result_ttl)}
-            for told in (forgotten, pruned)
+            {
+                (row[0], row[3])
+                for row in judged(spark, results, state_events, jobs, result_ttl=result_ttl)
+            }
+            for state_events in (forgotten, pruned)
         ]
 
         wrong = {("lost", "kept"), ("broken", "purged")}

@@ -23,10 +23,10 @@ from ackline.core.limits import MAX_DELAY
 from ackline.spark.bulk.input_files import (
     csv_column_names,
     format_of,
-    naming_unreadable_file,
     read_files,
     require_comma_separated,
     require_literal_path,
+    unreadable_file_named,
 )
 from ackline.spark.bulk.load import classify_file_columns, enqueue_task
 from ackline.spark.bulk.malformed_csv import UNKNOWN_REASON, CsvLayout
@@ -40,20 +40,24 @@ from ackline.spark.bulk.redrive import (
     unchanged_since_plan,
 )
 from ackline.spark.writing.columns import classify_columns
-from ackline.spark.writing.rejects_place import RejectedRowsTarget, rejected_rows_target
+from ackline.spark.writing.rejected_target import RejectedRowsTarget, rejected_rows_target
 
 
 @pytest.fixture
 def load(address):
     def call(rows, **options):
         table = pyarrow.Table.from_pylist(rows)
-        said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
-        asked = read_options("write", said)
-        columns = classify_columns(from_arrow_schema(table.schema), asked)
-        told = enqueue_task(
-            address, asked, columns, iter(table.to_batches()), rejected_rows_target(asked)
+        given = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content", **options}
+        write_options = read_options("write", given)
+        columns = classify_columns(from_arrow_schema(table.schema), write_options)
+        report = enqueue_task(
+            address,
+            write_options,
+            columns,
+            iter(table.to_batches()),
+            rejected_rows_target(write_options),
         )
-        return [row for batch in told for row in batch.to_pylist()]
+        return [row for batch in report for row in batch.to_pylist()]
 
     return call
 
@@ -98,11 +102,11 @@ class TestLoading:
     )
     def test_a_column_of_another_type_is_refused_as_a_command_says_it(self, column, value, advice):
         schema = from_arrow_schema(pyarrow.table({column: [value], "to": ["ann"]}).schema)
-        said = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content"}
-        asked = read_options("write", said)
+        given = {"store": "x", "table": "jobs", "queue": "email", "idFrom": "content"}
+        write_options = read_options("write", given)
 
         with pytest.raises(ConfigError, match=re.escape(advice)):
-            classify_file_columns(schema, asked)
+            classify_file_columns(schema, write_options)
 
     def test_the_format_is_known_by_the_name(self):
         assert format_of(["a.jsonl", "b.json.gz"], None) == "json"
@@ -172,7 +176,7 @@ class TestLoading:
             require_literal_path("mails/2026-11-16T10:00:00.jsonl")
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "given"),
         [
             (
                 ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
@@ -188,8 +192,8 @@ class TestLoading:
             ),
         ],
     )
-    def test_a_file_that_cannot_be_read_is_named_with_the_cause(self, text, said):
-        with pytest.raises(ConfigError, match=re.escape(said)), naming_unreadable_file():
+    def test_a_file_that_cannot_be_read_is_named_with_the_cause(self, text, given):
+        with pytest.raises(ConfigError, match=re.escape(given)), unreadable_file_named():
             raise RuntimeError(text)
 
     def test_times_in_nanoseconds_are_found_by_file_and_column(self, tmp_path):
@@ -210,7 +214,7 @@ class TestLoading:
             columns_in_nanoseconds([nested])
 
     def test_another_error_stays_what_it_is(self):
-        with pytest.raises(RuntimeError, match="no file"), naming_unreadable_file():
+        with pytest.raises(RuntimeError, match="no file"), unreadable_file_named():
             raise RuntimeError("no file")
 
 
@@ -254,9 +258,9 @@ class TestRedriving:
     def redrive(self, address):
         def call(rows, folder=None):
             table = pyarrow.Table.from_pylist(rows, PLAN)
-            rejects_place = RejectedRowsTarget.create(folder, "redrive", 1000)
-            told = redrive_task(address, "ann", iter(table.to_batches()), rejects_place)
-            return [row for batch in told for row in batch.to_pylist()]
+            rejected_target = RejectedRowsTarget.create(folder, "redrive", 1000)
+            report = redrive_task(address, "ann", iter(table.to_batches()), rejected_target)
+            return [row for batch in report for row in batch.to_pylist()]
 
         return call
 
@@ -276,8 +280,8 @@ class TestRedriving:
         for job in queue.claim(len(ids)):
             queue.bury(job, "no")
 
-    def plan(self, queue, *ids, **said):
-        known = {"codec": "json", "delay": 0.0, "priority": None, "payload": None, **said}
+    def plan(self, queue, *ids, **given):
+        known = {"codec": "json", "delay": 0.0, "priority": None, "payload": None, **given}
         return [
             {"queue": "email", "id": id, "token": queue.status(id).record.token, **known}
             for id in ids
@@ -287,9 +291,9 @@ class TestRedriving:
     def test_what_was_chosen_runs_again(self, queue, redrive):
         self.bury(queue, "a", "b", "c")
 
-        told, _ = redrive(self.plan(queue, "a", "b"))
+        report, _ = redrive(self.plan(queue, "a", "b"))
 
-        assert (told["redriven"], told["left_alone"]) == (2, 0)
+        assert (report["redriven"], report["skipped"]) == (2, 0)
         assert queue.counts()[State.QUEUED] == 2
         assert [event.by for event in queue.events() if event.act == "redrive"] == ["ann"] * 2
 
@@ -318,20 +322,20 @@ class TestRedriving:
 
         monkeypatch.setattr(address, "connect", failing)
 
-        told, _ = redrive(self.plan(queue, "a", "b"))
+        report, _ = redrive(self.plan(queue, "a", "b"))
 
         assert queue.counts()[State.QUEUED] == 2
         # What an unanswered call has redriven is not counted twice, but as left alone.
-        assert (told["redriven"], told["left_alone"]) == ((2, 0) if away == "before" else (0, 2))
+        assert (report["redriven"], report["skipped"]) == ((2, 0) if away == "before" else (0, 2))
 
     def test_a_second_run_changes_nothing(self, queue, redrive):
         self.bury(queue, "a")
         plan = self.plan(queue, "a")
         redrive(plan)
 
-        told, _ = redrive(plan)
+        report, _ = redrive(plan)
 
-        assert (told["redriven"], told["left_alone"]) == (0, 1)
+        assert (report["redriven"], report["skipped"]) == (0, 1)
 
     def test_a_job_that_has_failed_anew_is_left_alone(self, queue, redrive):
         """It is in the DLQ again, but not by the failure that was meant."""
@@ -340,9 +344,9 @@ class TestRedriving:
         queue.redrive("a")
         queue.bury(queue.claim(1)[0], "another error")
 
-        told, _ = redrive(plan)
+        report, _ = redrive(plan)
 
-        assert (told["redriven"], told["left_alone"]) == (0, 1)
+        assert (report["redriven"], report["skipped"]) == (0, 1)
         assert queue.counts()[State.FAILED] == 1
 
     @pytest.mark.every_store
@@ -352,9 +356,9 @@ class TestRedriving:
         queue.redrive("a")
         queue.bury(queue.claim(1)[0], "another error")
 
-        told, _ = redrive(self.plan(queue, "a"))
+        report, _ = redrive(self.plan(queue, "a"))
 
-        assert told["redriven"] == 1
+        assert report["redriven"] == 1
 
     def test_what_others_redrive_meanwhile_is_not_changed(self, queue, redrive, monkeypatch):
         """It was as chosen when it was looked at, and is not when it is to be changed."""
@@ -366,9 +370,9 @@ class TestRedriving:
             return unchanged_since_plan(found, rows)
 
         monkeypatch.setattr("ackline.spark.bulk.redrive.unchanged_since_plan", look)
-        told, _ = redrive(plan)
+        report, _ = redrive(plan)
 
-        assert (told["redriven"], told["left_alone"]) == (0, 1)
+        assert (report["redriven"], report["skipped"]) == (0, 1)
         assert queue.status("a").payload == {"to": "a"}
 
     def test_a_job_is_changed_before_it_runs(self, queue, redrive):
@@ -380,20 +384,20 @@ class TestRedriving:
         assert (job.state, job.record.priority, job.payload) == ("scheduled", 9, {"to": "bob"})
 
     @pytest.mark.parametrize(
-        ("said", "reason"),
+        ("given", "reason"),
         [
             ({"payload": "{broken"}, "the payload is no JSON"),
             ({"priority": 17}, "priority"),
             ({"set_to_null": "payload"}, "--set payload=… is NULL"),
         ],
     )
-    def test_what_cannot_be_set_comes_back(self, queue, redrive, said, reason):
+    def test_what_cannot_be_set_comes_back(self, queue, redrive, given, reason):
         self.bury(queue, "a", "b")
 
-        told = redrive([*self.plan(queue, "a", **said), *self.plan(queue, "b")])
+        report = redrive([*self.plan(queue, "a", **given), *self.plan(queue, "b")])
 
-        assert sum(row["redriven"] for row in told) == 1
-        assert [reason in row["reason"] for row in told if row["reason"]] == [True]
+        assert sum(row["redriven"] for row in report) == 1
+        assert [reason in row["reason"] for row in report if row["reason"]] == [True]
         assert queue.status("a").state == State.FAILED
 
     def test_a_payload_of_another_codec_is_not_replaced(self, queues, queue, redrive, check):
@@ -406,50 +410,50 @@ class TestRedriving:
         ]
 
         assert "written as msgpack" in check(plan)[1]["reason"]
-        told = redrive(plan)
+        report = redrive(plan)
 
-        assert [row["redriven"] for row in told] == [1, 0, 0]
-        assert "written as msgpack" in told[2]["reason"]
+        assert [row["redriven"] for row in report] == [1, 0, 0]
+        assert "written as msgpack" in report[2]["reason"]
         assert packed.status("a").payload == {"to": "a"}
         assert packed.claim(1)[0].payload == {"to": "b"}
 
     def test_what_would_be_refused_is_known_before(self, queue, check):
-        said: list[dict[str, Any]] = [
+        given: list[dict[str, Any]] = [
             {},
             {"priority": 9, "payload": "[]"},
             {"priority": 99},
             {"payload": "{"},
             {"payload": json.dumps("x" * queue.serdes.max_payload)},
         ]
-        ids = [str(number) for number in range(len(said))]
+        ids = [str(number) for number in range(len(given))]
         self.bury(queue, *ids)
         plan = [
-            row for id, one in zip(ids, said, strict=True) for row in self.plan(queue, id, **one)
+            row for id, one in zip(ids, given, strict=True) for row in self.plan(queue, id, **one)
         ]
 
-        told = check(plan)
+        report = check(plan)
 
-        assert sum(row["refused"] for row in told) == 3
-        assert [json.loads(row["row"])["id"] for row in told[1:3]] == ["2", "3"]
-        assert ["99" in told[1]["reason"], "no JSON" in told[2]["reason"]] == [True, True]
-        assert queue.counts()[State.FAILED] == len(said)
+        assert sum(row["refused"] for row in report) == 3
+        assert [json.loads(row["row"])["id"] for row in report[1:3]] == ["2", "3"]
+        assert ["99" in report[1]["reason"], "no JSON" in report[2]["reason"]] == [True, True]
+        assert queue.counts()[State.FAILED] == len(given)
 
     def test_all_that_would_be_refused_are_counted(self, queue, check):
         ids = [str(number) for number in range(2 * LISTED)]
         self.bury(queue, *ids)
         plan = [row for id in ids for row in self.plan(queue, id, priority=99)]
 
-        told = check(plan)
+        report = check(plan)
 
-        assert (sum(row["refused"] for row in told), len(told)) == (2 * LISTED, 1 + LISTED)
+        assert (sum(row["refused"] for row in report), len(report)) == (2 * LISTED, 1 + LISTED)
 
     def test_what_cannot_be_set_is_kept_in_a_folder(self, queue, redrive, tmp_path):
         self.bury(queue, "a", "b")
         plan = [*self.plan(queue, "a", priority=17), *self.plan(queue, "b")]
 
-        told = redrive(plan, str(tmp_path / "aside"))
+        report = redrive(plan, str(tmp_path / "aside"))
 
-        assert [(row["redriven"], row["refused"], row["row"]) for row in told] == [
+        assert [(row["redriven"], row["refused"], row["row"]) for row in report] == [
             (1, 0, None),
             (0, 1, None),
         ]

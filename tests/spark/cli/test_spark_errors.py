@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException, SparkRuntimeException
 from ackline.cli.exits import CommandError, error_message, exit_code
 from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.core.errors import AcklineError, EventsDropped
-from ackline.spark.writing.rejected import RowsRejected
+from ackline.spark.writing.rejected_rows import RowsRejected
 
 PRUNED = """[STREAM_FAILED] Query [id = 3945] terminated with exception: Traceback (most recent):
   File "events_stream.py", line 77, in latestOffset
@@ -26,7 +26,7 @@ REFUSED = """An exception was thrown from the Python worker. Please see the stac
 Traceback (most recent call last):
   File "writer.py", line 41, in enqueue_rows
     raise RowsRejected(rejected, written + known)
-ackline.spark.writing.rejected.RowsRejected: 2 rows were refused:
+ackline.spark.writing.rejected_rows.RowsRejected: 2 rows were refused:
   {"id": null}: the row has no id
   {"id": "x"}: the payload is no JSON
 
@@ -137,7 +137,7 @@ def test_a_spark_that_ctrl_c_has_ended_says_nothing_when_it_is_stopped(recwarn):
     ],
 )
 def test_what_a_job_says_cannot_steer_the_terminal(error):
-    said = error_message(raised(error))
+    message = error_message(raised(error))
 
-    assert "\x1b" not in said
-    assert "[31mred" in said
+    assert "\x1b" not in message
+    assert "[31mred" in message

@@ -118,9 +118,9 @@ class TestOneTask:
 
         (batch,) = serve(load, fleet_of([queue], until_empty=True), iter([SEAT]))
 
-        (told,) = batch.to_pylist()
-        assert (told["ended"], told["failed"]) == (20, 0)
-        assert told["worker"].startswith(fleet_worker("f"))
+        (report,) = batch.to_pylist()
+        assert (report["ended"], report["failed"]) == (20, 0)
+        assert report["worker"].startswith(fleet_worker("f"))
         assert queue.counts()[State.COMPLETED] == 20
 
     def test_it_does_not_wait_for_kinds_that_it_has_no_handler_for(self, load, monkeypatch):
@@ -132,8 +132,8 @@ class TestOneTask:
 
         (batch,) = serve(load, fleet_of([queue], until_empty=True), iter([SEAT]))
 
-        (told,) = batch.to_pylist()
-        assert (told["ended"], told["failed"]) == (20, 0)
+        (report,) = batch.to_pylist()
+        assert (report["ended"], report["failed"]) == (20, 0)
         assert queue.counts()[State.QUEUED] == 3
 
     @pytest.mark.parametrize("asked_to_stop", [False, True])
@@ -547,16 +547,16 @@ class TestTheCommandWithoutSpark:
     def test_workers_are_told_of_the_store_by_a_path_that_leads_there(
         self, command, tmp_path, monkeypatch
     ):
-        told = []
+        report = []
 
         def act(spark, load, fleet):
-            told.append(fleet)
+            report.append(fleet)
             return []
 
         monkeypatch.chdir(tmp_path)
 
         assert command(act, "--store", "jobs.db") == 0
-        assert told[0].environment == {"ACKLINE_STORE": f"sqlite:///{tmp_path}/jobs.db"}
+        assert report[0].environment == {"ACKLINE_STORE": f"sqlite:///{tmp_path}/jobs.db"}
 
     @pytest.mark.parametrize("asked", [True, False])
     def test_a_stop_while_spark_starts_is_meant_for_this_fleet(
@@ -639,25 +639,25 @@ class TestAskingAFleetToStop:
             assert not fleets_at_work([email]), "they have said goodbye"
 
     def test_the_one_that_is_named_is_asked(self, stop, night_shift):
-        code, said = stop("--name", "night shift")
+        code, message = stop("--name", "night shift")
 
         assert code == 0
         assert night_shift.raised
-        assert said.out == "1 worker of fleet night shift asked to stop.\n"
+        assert message.out == "1 worker of fleet night shift asked to stop.\n"
 
     def test_if_it_is_not_known_those_that_are_are_named(self, stop, night_shift):
-        code, said = stop("--name", "nosuch")
+        code, message = stop("--name", "nosuch")
 
         assert code == 1
         assert not night_shift.raised
-        assert "no fleet 'nosuch' has workers on" in said.err
-        assert "known fleets: --name 'night shift'" in said.err
+        assert "no fleet 'nosuch' has workers on" in message.err
+        assert "known fleets: --name 'night shift'" in message.err
 
     def test_one_that_is_only_starting_is_asked_as_well(self, stop, sqlite_url):
-        code, said = stop()
+        code, message = stop()
 
         assert code == 1
-        assert "If it is still starting" in said.err
+        assert "If it is still starting" in message.err
         with ackline.open(sqlite_url) as queues:
             assert StopFlag([queues["email"]], "fleet").raised
 

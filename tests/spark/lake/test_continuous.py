@@ -30,7 +30,7 @@ def test_each_round_takes_in_what_has_happened_since(side):
     queue, stopping = side.queues["email"], threading.Event()
     rounds = []
 
-    def told(ran):
+    def on_result(ran):
         rounds.append(ran)
         for job in queue.claim(4):
             queue.complete(job)
@@ -38,8 +38,8 @@ def test_each_round_takes_in_what_has_happened_since(side):
             stopping.set()
 
     queue.enqueue_many(range(10))
-    asked = Asked(url=side.url, tenant="default", lake=side.path)
-    Run(side.spark, side.queues, asked).for_ever(told, stopping)
+    options = Asked(url=side.url, tenant="default", lake=side.path)
+    Run(side.spark, side.queues, options).for_ever(on_result, stopping)
 
     assert [(ran.batches, ran.events, ran.ended) for ran in rounds] == [(1, 10, 0), (1, 8, 4)]
     taken_in = len(side.rows("bronze", "events"))

@@ -120,7 +120,7 @@ def test_before_batches_are_put_together(lake, name):
 
 class TestWhatSparkComesUpon:
     @pytest.mark.parametrize(
-        ("said", "told"),
+        ("raised", "expected"),
         [
             (
                 "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
@@ -138,11 +138,11 @@ class TestWhatSparkComesUpon:
             ),
         ],
     )
-    def test_is_named(self, said, told):
+    def test_is_named(self, raised, expected):
         with pytest.raises(LakeDamaged) as caught, naming_damage_in_spark():
-            raise AnalysisException(said)
+            raise AnalysisException(raised)
 
-        assert str(caught.value).startswith(told)
+        assert str(caught.value).startswith(expected)
 
     def test_anything_else_is_left_to_others(self):
         with pytest.raises(PySparkException, match="something else"), naming_damage_in_spark():

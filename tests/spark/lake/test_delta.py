@@ -29,10 +29,10 @@ TABLES = [("bronze", "events"), ("silver", "jobs"), *(("gold", name) for name in
 
 
 @pytest.fixture
-def lake(told, tmp_path):
+def lake(sample_lake, tmp_path):
     """A lake of three batches of which the last two are not told of yet."""
     path = tmp_path / "lake"
-    shutil.copytree(told.path, path)
+    shutil.copytree(sample_lake.path, path)
     lake = Lake(str(path))
     for batch in lake.log.batches[1:]:
         lake.log.forget(batch.number)
@@ -45,8 +45,8 @@ def opened(lake, folder):
     return tables
 
 
-def complete(lake, told):
-    for batch in told.lake.log.batches[1:]:
+def complete(lake, sample_lake):
+    for batch in sample_lake.lake.log.batches[1:]:
         lake.log.add(batch)
 
 
@@ -54,26 +54,28 @@ def rows_of(path, *name):
     return sorted(map(repr, DeltaTable(str(path.joinpath(*name))).to_pyarrow_table().to_pylist()))
 
 
-def test_each_batch_is_there_once(lake, told, tmp_path):
-    for stage in (lambda: None, lambda: None, lambda: complete(lake, told), lambda: None):
+def test_each_batch_is_there_once(lake, sample_lake, tmp_path):
+    for stage in (lambda: None, lambda: None, lambda: complete(lake, sample_lake), lambda: None):
         stage()
         opened(lake, tmp_path).bring_up_to_date()
 
     for name in TABLES:
-        expected = pyarrow.parquet.read_table("/".join((told.path, *name)))
+        expected = pyarrow.parquet.read_table("/".join((sample_lake.path, *name)))
         if "batch_id" in expected.column_names:
             expected = expected.drop("batch_id")
         assert rows_of(tmp_path / "delta", *name) == sorted(map(repr, expected.to_pylist())), name
 
 
-def test_without_the_number_of_the_batch_it_would_be_there_twice(lake, told, tmp_path, monkeypatch):
+def test_without_the_number_of_the_batch_it_would_be_there_twice(
+    lake, sample_lake, tmp_path, monkeypatch
+):
     """The control."""
     monkeypatch.setattr("deltalake.DeltaTable.transaction_version", lambda *_: None)
     tables = opened(lake, tmp_path)
     for _ in range(2):
         tables.bring_up_to_date()
 
-    once = pyarrow.parquet.read_table(f"{told.path}/bronze/events/batch_id=0").num_rows
+    once = pyarrow.parquet.read_table(f"{sample_lake.path}/bronze/events/batch_id=0").num_rows
     assert len(rows_of(tmp_path / "delta", "bronze", "events")) == 2 * once
 
 
@@ -113,14 +115,14 @@ def test_a_table_has_the_columns_of_all_its_files(tmp_path):
     assert found == [{"x": 1, "new": None}, {"x": 2, "new": 3}]
 
 
-def test_small_files_are_put_together(lake, told, tmp_path, monkeypatch):
+def test_small_files_are_put_together(lake, sample_lake, tmp_path, monkeypatch):
     monkeypatch.setattr(delta, "TIDY_EVERY", 3)
-    complete(lake, told)
+    complete(lake, sample_lake)
     opened(lake, tmp_path).bring_up_to_date()
 
     events = DeltaTable(str(tmp_path / "delta" / "bronze" / "events"))
     assert len(events.file_uris()) == 1
-    assert events.to_pyarrow_table().num_rows == len(told.rows("bronze", "events"))
+    assert events.to_pyarrow_table().num_rows == len(sample_lake.rows("bronze", "events"))
 
 
 def log_batch(lake, number):
@@ -251,48 +253,50 @@ class TestWhoseTheyAre:
 
         tables.open()
 
-    def test_a_lake_that_was_restored_and_ends_earlier_is_refused(self, lake, told, tables):
-        complete(lake, told)
+    def test_a_lake_that_was_restored_and_ends_earlier_is_refused(self, lake, sample_lake, tables):
+        complete(lake, sample_lake)
         tables.bring_up_to_date()
         lake.log.forget(2)
 
         with pytest.raises(ConfigError, match=r"batch 2 .*--delta none"):
             tables.open()
 
-    def test_a_lake_that_was_restored_and_went_on_otherwise_is_refused(self, lake, told, tables):
-        lake.log.add(msgspec.structs.replace(told.lake.log.batches[0], last_at=0.0))
+    def test_a_lake_that_was_restored_and_went_on_otherwise_is_refused(
+        self, lake, sample_lake, tables
+    ):
+        lake.log.add(msgspec.structs.replace(sample_lake.lake.log.batches[0], last_at=0.0))
 
         with pytest.raises(ConfigError, match="batch 0"):
             tables.open()
 
 
-def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
+def test_batches_that_were_put_together_meanwhile_are_refused(lake, sample_lake, tmp_path):
     opened(lake, tmp_path).bring_up_to_date()
     lake.log.forget(0)
-    lake.log.add(msgspec.structs.replace(told.lake.log.batches[1], level=1, first=0))
+    lake.log.add(msgspec.structs.replace(sample_lake.lake.log.batches[1], level=1, first=0))
 
     for refusing in (DeltaTables.open, DeltaTables.bring_up_to_date):
         with pytest.raises(ConfigError, match="--delta none"):
             refusing(DeltaTables(lake, str(tmp_path / "delta")))
 
 
-def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, told, tmp_path):
+def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, sample_lake, tmp_path):
     """None of them has anything that the Delta tables have already."""
     opened(lake, tmp_path).bring_up_to_date()
-    for batch in told.lake.log.batches[1:]:
+    for batch in sample_lake.lake.log.batches[1:]:
         lake.log.add(msgspec.structs.replace(batch, level=1, first=batch.number))
 
     opened(lake, tmp_path).bring_up_to_date()
 
     found = rows_of(tmp_path / "delta", "bronze", "events")
-    assert len(found) == len(told.rows("bronze", "events"))
+    assert len(found) == len(sample_lake.rows("bronze", "events"))
 
 
-def test_what_is_too_old_goes_from_delta_too(lake, told, tmp_path):
+def test_what_is_too_old_goes_from_delta_too(lake, sample_lake, tmp_path):
     tables = opened(lake, tmp_path)
-    complete(lake, told)
+    complete(lake, sample_lake)
     tables.bring_up_to_date()
-    events = sorted(told.rows("bronze", "events"), key=lambda row: row["at"])
+    events = sorted(sample_lake.rows("bronze", "events"), key=lambda row: row["at"])
     before = events[len(events) // 2]["at"]
 
     tables.drop(before.timestamp())
@@ -300,7 +304,7 @@ def test_what_is_too_old_goes_from_delta_too(lake, told, tmp_path):
     kept = sum(row["at"] >= before for row in events)
     assert 0 < kept < len(events)
     assert len(rows_of(tmp_path / "delta", "bronze", "events")) == kept
-    lives = told.rows("silver", "jobs")
+    lives = sample_lake.rows("silver", "jobs")
     ended = sum(row["ended_at"] >= before for row in lives)
     assert len(rows_of(tmp_path / "delta", "silver", "jobs")) == ended
 

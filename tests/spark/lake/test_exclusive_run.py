@@ -45,8 +45,8 @@ def test_a_run_that_gives_signs_of_life_keeps_the_lake(queues):
     with pytest.raises(LakeClaimed) as caught:
         claim_on(queues, watch).take()
 
-    said = "process 7 on elsewhere, since 1970-01-01 00:00:00 UTC"
-    assert f"/data/lake ({said})" in str(caught.value)
+    message = "process 7 on elsewhere, since 1970-01-01 00:00:00 UTC"
+    assert f"/data/lake ({message})" in str(caught.value)
     assert watch.now <= claims.BEAT
     first.check()
 

@@ -357,6 +357,6 @@ def test_the_names_in_the_files_of_a_lake_stay():
     mark = Mark(schema=SCHEMA, store="x", tenant="t", id="i", first_events={"a": None})
     batch = logged(0, first=0, since=0.5, summary_rows={"traffic": 3})
 
-    said = msgspec.to_builtins(mark) | msgspec.to_builtins(batch)
+    fields = msgspec.to_builtins(mark) | msgspec.to_builtins(batch)
 
-    assert {"begins": {"a": None}, "parts": {"traffic": 3}, "since": 0.5}.items() <= said.items()
+    assert {"begins": {"a": None}, "parts": {"traffic": 3}, "since": 0.5}.items() <= fields.items()

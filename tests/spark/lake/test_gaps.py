@@ -43,9 +43,9 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
 
     with pytest.raises(StreamingQueryException) as caught:
         side.run()
-    told = translate_error(caught.value)
-    assert isinstance(told, StreamBehind)
-    assert "--skip-dropped b" in str(told)
+    translated = translate_error(caught.value)
+    assert isinstance(translated, StreamBehind)
+    assert "--skip-dropped b" in str(translated)
 
     [gap] = side.run(skip_dropped=("b",)).skipped
     side.queues["a"].enqueue(2)
@@ -76,9 +76,9 @@ def test_a_run_that_was_killed_at_its_end_is_made_up_for_by_the_next(side):
     queue.enqueue_many(range(3))
     queue.enqueue_many(range(3))
     side.queues.store.prune(queue.key, 100)
-    asked = Asked(url=side.url, tenant="default", lake=side.path, skip_dropped=("a",))
+    options = Asked(url=side.url, tenant="default", lake=side.path, skip_dropped=("a",))
     with pytest.raises(Died):
-        Forgetful(side.spark, side.queues, asked).to_now()
+        Forgetful(side.spark, side.queues, options).to_now()
     assert not side.lake.require().gaps
     known = side.lake.gaps
 

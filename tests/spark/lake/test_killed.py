@@ -16,9 +16,9 @@ from tests.spark.support.killed_lake_run import BATCH_EVENTS
 from tests.spark.support.lake_and_store import Appending, Lakeside, contents, counted, counted_in
 
 from ackline.spark.audit.effective_limits import limits_table
+from ackline.spark.audit.findings import findings
 from ackline.spark.audit.run import run_audit
 from ackline.spark.lake import compaction
-from ackline.spark.pipelines.audit import findings
 
 # Each run is a program of its own that starts Spark. In the check, runs die within one: test_lake.
 pytestmark = pytest.mark.slow

@@ -60,120 +60,126 @@ DAY = 86_400.0
 
 
 class TestInPieces:
-    def test_every_event_is_there_once_and_in_its_hour(self, told):
-        events = all_events(told.queues)
+    def test_every_event_is_there_once_and_in_its_hour(self, sample_lake):
+        events = all_events(sample_lake.queues)
 
-        assert len(told.rows("bronze", "events")) == len(events)
-        assert sum(batch.events for batch in told.lake.log.batches) == len(events)
-        assert counted_in(told.gold("hourly")) == counted(events)
+        assert len(sample_lake.rows("bronze", "events")) == len(events)
+        assert sum(batch.events for batch in sample_lake.lake.log.batches) == len(events)
+        assert counted_in(sample_lake.gold("hourly")) == counted(events)
 
-    def test_lives_are_those_of_the_whole_journal(self, spark, told):
+    def test_lives_are_those_of_the_whole_journal(self, spark, sample_lake):
         """The control: pure functions over all of it at once."""
-        whole = spark.read.format("ackline").option("store", told.url).load("events")
+        whole = spark.read.format("ackline").option("store", sample_lake.url).load("events")
         lives = job_runs(timed_steps(whole).where("not goes_on"))
         expected = lives.toArrow().to_pylist()
-        found = told.rows("silver", "jobs")
+        found = sample_lake.rows("silver", "jobs")
         for row in found:
             del row["batch_id"]
 
         assert sorted(found, key=_place) == sorted(expected, key=_place)
         assert {row["outcome"] for row in found} >= {"completed", "failed", "cancelled", "moved"}
 
-    def test_a_life_that_went_through_two_batches_is_measured(self, told):
-        lives = [row for row in told.rows("silver", "jobs") if row["kind"] == "k"]
+    def test_a_life_that_went_through_two_batches_is_measured(self, sample_lake):
+        lives = [row for row in sample_lake.rows("silver", "jobs") if row["kind"] == "k"]
         first = [row for row in lives if row["worker"] == "one"]
 
         assert len(first) == 10
         assert {(row["run_seconds"], row["outcome"]) for row in first} == {(2.0, "completed")}
         assert {row["priority"] for row in first} == {8}
 
-    def test_a_priority_is_that_of_the_last_edit(self, told):
-        ids = {row["id"]: row["priority"] for row in told.rows("silver", "jobs")}
+    def test_a_priority_is_that_of_the_last_edit(self, sample_lake):
+        ids = {row["id"]: row["priority"] for row in sample_lake.rows("silver", "jobs")}
 
-        assert ids[told.edited] == 1
+        assert ids[sample_lake.edited] == 1
 
-    def test_quantiles_of_few_are_exact(self, told):
+    def test_quantiles_of_few_are_exact(self, sample_lake):
         def of_k(rows):
             wanted = ("k", "email", 8)
             return [row for row in rows if (row["kind"], row["queue"], row["priority"]) == wanted]
 
-        lives = of_k(told.rows("silver", "jobs"))
+        lives = of_k(sample_lake.rows("silver", "jobs"))
         waits = [row["wait_seconds"] for row in lives if row["wait_seconds"] is not None]
-        daily = [row for row in of_k(told.gold("daily")) if row["claimed"]]
+        daily = [row for row in of_k(sample_lake.gold("daily")) if row["claimed"]]
 
         assert [row["wait_max"] for row in daily] == [max(waits)]
         assert [row["wait_p50"] for row in daily] == [sorted(waits)[math.ceil(len(waits) / 2) - 1]]
 
-    def test_what_comes_late_goes_to_its_own_day(self, told):
-        late = [row for row in told.gold("daily") if row["kind"] == "late"]
-        yesterday = datetime.datetime.fromtimestamp(told.clock.now(), datetime.UTC).date()
+    def test_what_comes_late_goes_to_its_own_day(self, sample_lake):
+        late = [row for row in sample_lake.gold("daily") if row["kind"] == "late"]
+        yesterday = datetime.datetime.fromtimestamp(sample_lake.clock.now(), datetime.UTC).date()
 
         assert {row["day"] for row in late} == {yesterday}
         assert sum(row["enqueued"] for row in late) == 3
-        assert told.days == [yesterday]
+        assert sample_lake.days == [yesterday]
 
-    def test_the_other_days_were_left_alone(self, told):
-        now = told.gold_files()
-        by_day = {path for path in told.files if not path.endswith("all.parquet")}
+    def test_the_other_days_were_left_alone(self, sample_lake):
+        now = sample_lake.gold_files()
+        by_day = {path for path in sample_lake.files if not path.endswith("all.parquet")}
 
         assert by_day
-        assert {path: now[path] for path in by_day} == {path: told.files[path] for path in by_day}
+        assert {path: now[path] for path in by_day} == {
+            path: sample_lake.files[path] for path in by_day
+        }
 
-    def test_workers_are_judged_by_what_they_lost(self, told):
-        events = all_events(told.queues)
+    def test_workers_are_judged_by_what_they_lost(self, sample_lake):
+        events = all_events(sample_lake.queues)
         lost = Counter(event.worker for event in events if event.act is Act.EXPIRE)
-        found = {row["worker"]: row for row in told.gold("workers") if row["queue"] == "email"}
+        found = {
+            row["worker"]: row for row in sample_lake.gold("workers") if row["queue"] == "email"
+        }
 
         assert {name: found[name]["stalled"] for name in lost} == lost
         assert found["one"]["reliability"] == 1.0
         assert (found["one"]["deliveries"], found["one"]["completed"]) == (10, 10)
 
-    def test_the_dlq_is_told_by_its_errors(self, told):
-        events = all_events(told.queues)
+    def test_the_dlq_is_told_by_its_errors(self, sample_lake):
+        events = all_events(sample_lake.queues)
         dead = [event for event in events if event.to is State.FAILED and event.act is not Act.MOVE]
 
-        assert sum(row["jobs"] for row in told.gold("errors")) == len(dead)
-        examples = {one["id"] for row in told.gold("errors") for one in row["examples"]}
+        assert sum(row["jobs"] for row in sample_lake.gold("errors")) == len(dead)
+        examples = {one["id"] for row in sample_lake.gold("errors") for one in row["examples"]}
         assert examples
         assert examples <= {event.id for event in dead}
 
-    def test_objectives_are_judged(self, told):
-        rows = told.gold("slo")
+    def test_objectives_are_judged(self, sample_lake):
+        rows = sample_lake.gold("slo")
 
         assert {row["objective_seconds"] for row in rows} == {60.0}
         assert all(0 <= row["attained"] <= 1 for row in rows)
         assert all(row["kept"] == (row["attained"] >= 0.99) for row in rows)
 
     @pytest.mark.parametrize("table", [*BY_DAY, *OF_ALL])
-    def test_the_guide_has_every_column_of_gold(self, told, table):
+    def test_the_guide_has_every_column_of_gold(self, sample_lake, table):
         text = (DOCS / "guides" / "lake.md").read_text().partition("## Gold")[2]
-        names = pyarrow.parquet.read_schema(next(Path(told.path, "gold", table).iterdir())).names
+        names = pyarrow.parquet.read_schema(
+            next(Path(sample_lake.path, "gold", table).iterdir())
+        ).names
 
         assert f"`{table}`" in text
         # Of quantiles it says only the first and the last.
         assert [name for name in names if f"`{name}`" not in text and "_p9" not in name] == []
 
-    def test_the_guide_has_every_column_of_silver(self, told):
+    def test_the_guide_has_every_column_of_silver(self, sample_lake):
         text = (DOCS / "guides" / "lake.md").read_text().partition("## Silver")[2]
 
-        assert [n for n in told.rows("silver", "jobs")[0] if f"`{n}`" not in text] == []
+        assert [n for n in sample_lake.rows("silver", "jobs")[0] if f"`{n}`" not in text] == []
 
-    def test_the_guide_shows_how_silver_is_read(self, spark, told, capsys):
+    def test_the_guide_shows_how_silver_is_read(self, spark, sample_lake, capsys):
         for block in blocks_of(DOCS / "guides" / "lake.md"):
             if block.language == "py":
-                text = block.text.replace("lake/silver", f"{told.path}/silver")
+                text = block.text.replace("lake/silver", f"{sample_lake.path}/silver")
                 exec(compile(text, "lake.md", "exec"), {"spark": spark})
 
-        said = capsys.readouterr().out
-        assert all(column in said for column in ("kind", "outcome", "error"))
+        message = capsys.readouterr().out
+        assert all(column in message for column in ("kind", "outcome", "error"))
 
     def test_batches_are_put_together_and_killed_meanwhile(
-        self, spark, told, tmp_path, monkeypatch
+        self, spark, sample_lake, tmp_path, monkeypatch
     ):
         monkeypatch.setattr(compaction, "TOGETHER", 2)
         copy = Lakeside.__new__(Lakeside)
         copy.path = str(tmp_path / "lake")
-        shutil.copytree(told.path, copy.path)
+        shutil.copytree(sample_lake.path, copy.path)
         tables = [("bronze", "events"), ("silver", "jobs"), ("parts", "errors")]
         before = [(name, _sums(copy, name)) for name in tables]
 
@@ -181,7 +187,7 @@ class TestInPieces:
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
             told_now = read_batches(spark, copy.lake, EVENTS, copy.lake.log.batches)
-            assert told_now.count() == len(told.rows("bronze", "events")), point
+            assert told_now.count() == len(sample_lake.rows("bronze", "events")), point
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
@@ -189,12 +195,14 @@ class TestInPieces:
             (batch.first_number, batch.number, batch.level) for batch in copy.lake.log.batches
         ]
         assert batches == [(0, 1, 1), (2, 2, 0)]
-        assert copy.lake.folder.names() == told.lake.folder.names()
+        assert copy.lake.folder.names() == sample_lake.lake.folder.names()
 
-    def test_a_table_that_lacks_rows_is_not_put_together(self, spark, told, tmp_path, monkeypatch):
+    def test_a_table_that_lacks_rows_is_not_put_together(
+        self, spark, sample_lake, tmp_path, monkeypatch
+    ):
         monkeypatch.setattr(compaction, "TOGETHER", 2)
         lake = Lake(str(tmp_path / "lake"))
-        shutil.copytree(told.path, lake.folder.path)
+        shutil.copytree(sample_lake.path, lake.folder.path)
         lake.log.add(msgspec.structs.replace(lake.log.batches[0], events=10_000))
 
         with pytest.raises(LakeDamaged, match="10,000"):
@@ -202,9 +210,9 @@ class TestInPieces:
 
         assert lake.folder.batches("bronze", "events") == [0, 1, 2]
 
-    def test_old_batches_are_dropped_and_gold_stays(self, told, tmp_path):
+    def test_old_batches_are_dropped_and_gold_stays(self, sample_lake, tmp_path):
         path = str(tmp_path / "lake")
-        shutil.copytree(told.path, path)
+        shutil.copytree(sample_lake.path, path)
         lake, now = Lake(path), time.time()
 
         assert drop_expired(lake, 0.0, now) == 0
@@ -366,10 +374,10 @@ def test_each_failure_has_its_own_error(queues, address):
         [{"queue": "email", "id": event.id, "token": event.token} for event in dead]
     )
 
-    (told,) = add_errors(address, iter([steps]))
+    (sample_lake,) = add_errors(address, iter([steps]))
 
     # Of those before the last the journal still has the first words.
-    assert told.column("error_type").to_pylist() == [None, None, "OSError"]
+    assert sample_lake.column("error_type").to_pylist() == [None, None, "OSError"]
     assert [event.note.partition(":")[0] for event in dead] == ["ValueError", "KeyError", "OSError"]
 
 
@@ -416,9 +424,9 @@ class TestTheStoreThatHasTheErrors:
         else:
             monkeypatch.setattr(opened.store, "get", away_once(opened.store.get))
 
-        (told,) = add_errors(address, iter([steps]))
+        (sample_lake,) = add_errors(address, iter([steps]))
 
-        assert told.column("error_type").to_pylist() == ["ValueError"]
+        assert sample_lake.column("error_type").to_pylist() == ["ValueError"]
 
 
 class Rebuilding(Publisher):
@@ -532,9 +540,9 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
         queues["email"].enqueue(1)
 
     cli.run([*command, "--slo", "emial=5s", "--slo", "email=5s", "--slo", "*=1m"])
-    said = " ".join(capsys.readouterr().err.split())
-    assert "--slo emial: no such queue yet" in said
-    assert "--slo email:" not in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "--slo emial: no such queue yet" in message
+    assert "--slo email:" not in message
     cli.run([*command, "--tenant", "acme"])
     assert "tenant acme has no queues yet" in " ".join(capsys.readouterr().err.split())
     assert lake_command.parse_slo("emial=none") == ("emial", None)
@@ -550,7 +558,7 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr(running, "PAUSE", 0.0)
     gap = Gap(queue="email", after="0.0", until="5.0")
     brought, stopping = iter([(5, []), (0, []), (0, [gap]), (7, [])]), threading.Event()
-    told: list[Ran] = []
+    sample_lake: list[Ran] = []
 
     class Quick(Run):
         def __init__(self):
@@ -576,21 +584,23 @@ def test_it_goes_on_until_it_is_stopped(monkeypatch):
                 skipped=skipped,
             )
 
-    Quick().for_ever(told.append, stopping)
+    Quick().for_ever(sample_lake.append, stopping)
 
-    assert [(ran.events, ran.skipped) for ran in told] == [(5, []), (0, [gap]), (7, [])]
+    assert [(ran.events, ran.skipped) for ran in sample_lake] == [(5, []), (0, [gap]), (7, [])]
 
 
-def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path):
+def test_the_report_tells_what_the_lake_has(sample_lake, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(
-        report_command, "start_spark", lambda session, master: KeptSpark(told.spark)
+        report_command, "start_spark", lambda session, master: KeptSpark(sample_lake.spark)
     )
     page = tmp_path / "report.html"
 
-    assert cli.run(["--json", "pipeline", "report", "--lake", told.path, f"--html={page}"]) == 0
+    assert (
+        cli.run(["--json", "pipeline", "report", "--lake", sample_lake.path, f"--html={page}"]) == 0
+    )
 
     found = json.loads(capsys.readouterr().out)
-    events = all_events(told.queues)
+    events = all_events(sample_lake.queues)
     enqueued = sum(event.act is Act.ENQUEUE for event in events)
     assert found["total"]["enqueued"] == enqueued
     assert sum(row["enqueued"] for row in found["traffic"]["queue"]) == enqueued
@@ -648,8 +658,8 @@ class TestRefused:
         with ackline.open(sqlite_url) as others, pytest.raises(ConfigError) as caught:
             lake.open(others, moved=moved)
 
-        said = str(caught.value)
-        assert said.endswith("use another lake, or the tenant of this one: --tenant 'ten ant'")
+        message = str(caught.value)
+        assert message.endswith("use another lake, or the tenant of this one: --tenant 'ten ant'")
 
     @pytest.mark.parametrize("name", ["report.csv", "photos", "gold.json"])
     def test_a_folder_with_files_of_others(self, lake, queues, name):
@@ -717,9 +727,9 @@ class TestRefused:
         with pytest.raises(LakeDamaged) as caught:
             read(lake)
 
-        said = str(caught.value)
-        assert said.startswith(f"{broken} cannot be read: ")
-        assert said.endswith("Restore it from a backup, or make another lake")
+        message = str(caught.value)
+        assert message.startswith(f"{broken} cannot be read: ")
+        assert message.endswith("Restore it from a backup, or make another lake")
 
     def test_a_folder_that_is_no_lake(self, lake):
         with pytest.raises(ConfigError, match="no lake"):

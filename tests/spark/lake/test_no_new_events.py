@@ -62,11 +62,11 @@ def run(sqlite_url, clock, tmp_path):
                 fill(lake, *batch_folder(name, number), value="old")
         lake.change(published=2)
         lake.folder.write_json({}, "checkpoint", "offsets", "0")
-        asked = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)
+        options = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)
 
         def run(passing=pass_nothing, **more):
-            said = msgspec.structs.replace(asked, **more)
-            return WithoutNews(NO_SPARK, queues, said, passing).to_now()
+            changed = msgspec.structs.replace(options, **more)
+            return WithoutNews(NO_SPARK, queues, changed, passing).to_now()
 
         yield run
 

@@ -68,12 +68,12 @@ class Lakes:
 
     def run(self, name="lake", die_at="", reader="lake"):
         checkpoint = self._checkpoints.setdefault(name, Checkpoint())
-        said = {"store": self._url, "table": "events", "wait": "0"}
-        said |= {} if reader is None else {"reader": reader}
+        message = {"store": self._url, "table": "events", "wait": "0"}
+        message |= {} if reader is None else {"reader": reader}
         address: Any = TestAddress(lambda: ackline.open(self._url))
-        asked = Asked(url=self._url, tenant="default", lake=self.path(name), reader=reader)
-        run = WithDriver(NO_SPARK, self.queues, asked)
-        reading = EventsStreamReader(read_options("readStream", said), address)
+        run_options = Asked(url=self._url, tenant="default", lake=self.path(name), reader=reader)
+        run = WithDriver(NO_SPARK, self.queues, run_options)
+        reading = EventsStreamReader(read_options("readStream", message), address)
         run.driver = Driver(reading, checkpoint, now=True)
         run.die_at = die_at
         try:
@@ -167,14 +167,14 @@ def test_lakes_under_one_name_are_told_of_each_other(lakes, caplog, news):
     lakes.queues["email"].enqueue(1)
     lakes.run("one")
     assert not caplog.text
-    said = "another stream or lake saved its place under the reader name 'lake'"
+    message = "another stream or lake saved its cursor under the reader name 'lake'"
 
     for name in ("two", "one", "two"):
         caplog.clear()
         if news:
             lakes.queues["email"].enqueue(1)
         lakes.run(name)
-        assert caplog.text.count(said) == 1
+        assert caplog.text.count(message) == 1
     caplog.clear()
     lakes.run("two")
     assert not caplog.text

@@ -188,7 +188,7 @@ class TestPage:
         assert "prefers-color-scheme: dark" in text
 
     @pytest.mark.parametrize(
-        "said",
+        "output",
         [
             *(
                 "Throughput",
@@ -198,11 +198,11 @@ class TestPage:
                 "Workers",
             ),
             *("Expired leases and recovery", "Busiest hours", "The next week"),
-            *("97.50%", "missed", "98.00%", "less than a day: new"),
+            *("97.50%", "missed", "98.00%", "less than a day of data: new"),
         ],
     )
-    def test_every_section_is_there(self, text, said):
-        assert said in text
+    def test_every_section_is_there(self, text, output):
+        assert output in text
 
     def test_what_people_named_does_no_harm(self, text):
         assert "acme/&lt;bills&gt;" in text
@@ -248,10 +248,10 @@ def test_the_terminal_tells_of_gaps(report, capsys):
 
     report_command.show(session, with_gap(report), NOON)
 
-    said = capsys.readouterr().out
-    assert "Events are missing" in said
-    assert "queue <bills>: events after cursor 0.0 up to 7.0" in said
-    assert "skipped at 2026-11-16 12:01:00 UTC" in said
+    output = capsys.readouterr().out
+    assert "Events are missing" in output
+    assert "queue <bills>: events after cursor 0.0 up to 7.0" in output
+    assert "skipped at 2026-11-16 12:01:00 UTC" in output
 
 
 def test_the_guide_shows_what_the_terminal_does(capsys):
@@ -262,8 +262,8 @@ def test_the_guide_shows_what_the_terminal_does(capsys):
 
     report_command.show(session, shop_report(), SUNDAY_NIGHT)
 
-    said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
-    assert [part for part in shown.split("\n…\n") if part.strip() not in said] == []
+    output = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert [part for part in shown.split("\n…\n") if part.strip() not in output] == []
 
 
 def looks(session, report, now):
@@ -278,28 +278,28 @@ class TestFreshness:
 
     def test_it_is_told(self, report, capsys):
         report_command.show(Session(CommonOptions()), report, NOON)
-        said = "Last event 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
+        output = "Last event 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
 
-        assert said in capsys.readouterr().out
-        assert f"<p>{said}.</p>" in render_page(report, NOON)
+        assert output in capsys.readouterr().out
+        assert f"<p>{output}.</p>" in render_page(report, NOON)
 
     def test_a_lake_without_anything_of_today_stands_out(self, report, monkeypatch):
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.delenv("NO_COLOR", raising=False)
         tomorrow = NOON + datetime.timedelta(days=1)
-        said = "No events since 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
+        output = "No events since 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
         session = Session(CommonOptions())
 
-        assert f"\x1b[33m{said}" in looks(session, report, tomorrow)
+        assert f"\x1b[33m{output}" in looks(session, report, tomorrow)
         assert "\x1b[33m" not in looks(session, report, NOON)
-        assert f'<p class="bad">{said}.</p>' in render_page(report, tomorrow)
+        assert f'<p class="bad">{output}.</p>' in render_page(report, tomorrow)
 
     def test_programs_are_told(self, report):
-        told = msgspec.to_builtins(report)
+        built = msgspec.to_builtins(report)
 
-        assert told["last_at"] == "2026-11-16T11:58:00Z"
-        assert told["read_at"] == "2026-11-16T11:59:00Z"
+        assert built["last_at"] == "2026-11-16T11:58:00Z"
+        assert built["read_at"] == "2026-11-16T11:59:00Z"
 
     def test_the_last_event_is_not_that_of_a_wrong_clock(self):
         at = NOON.timestamp()
@@ -337,9 +337,9 @@ class TestErrorsOfOneMessage:
 
         report_command.show(session, found, NOON)
 
-        said = capsys.readouterr().out
-        assert "mail.py:send" in said
-        assert "mail.py:fetch<x>" in said
+        output = capsys.readouterr().out
+        assert "mail.py:send" in output
+        assert "mail.py:fetch<x>" in output
         assert " in mail.py:send</code></summary>" in render_page(found, NOON)
         assert " in mail.py:fetch&lt;x&gt;</code></summary>" in render_page(found, NOON)
 
@@ -347,9 +347,9 @@ class TestErrorsOfOneMessage:
         alike = {"exception": "KeyError", "message": "'…'"}
         ways = ["a:one > b:get", "a:two > b:get", "b:get", ""]
 
-        told = distinguishing_paths([{**alike, "way": way} for way in ways])
+        built = distinguishing_paths([{**alike, "way": way} for way in ways])
 
-        assert told == ["a:one > b:get", "a:two > b:get", "b:get", "path unknown"]
+        assert built == ["a:one > b:get", "a:two > b:get", "b:get", "path unknown"]
 
     def test_a_message_of_its_own_needs_no_path(self, report, capsys):
         report_command.show(Session(CommonOptions()), report, NOON)
@@ -360,11 +360,11 @@ class TestErrorsOfOneMessage:
 def test_jobs_that_were_redriven_since_are_not_said_to_be_in_the_dlq(report, capsys):
     report_command.show(Session(CommonOptions()), report, NOON)
 
-    for said in (capsys.readouterr().out, render_page(report, NOON)):
-        assert "failed for good" not in said
-        assert "fills the DLQ" not in said
-        assert "moved to the DLQ" in said
-        assert "redriven since" in said
+    for output in (capsys.readouterr().out, render_page(report, NOON)):
+        assert "failed for good" not in output
+        assert "fills the DLQ" not in output
+        assert "moved to the DLQ" in output
+        assert "redriven since" in output
 
 
 def stalls(text):
@@ -376,9 +376,9 @@ def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys
     report_command.show(session, report, NOON)
     quiet = msgspec.structs.replace(report, stalled_queues=[])
 
-    for said in (stalls(capsys.readouterr().out), render_page(report, NOON)):
-        assert "quiet" in said
-        assert "No leases expired" not in said
+    for output in (stalls(capsys.readouterr().out), render_page(report, NOON)):
+        assert "quiet" in output
+        assert "No leases expired" not in output
     report_command.show(session, quiet, NOON)
     assert "No leases expired." in stalls(capsys.readouterr().out)
 
@@ -458,7 +458,7 @@ def test_jobs_whose_claims_may_be_in_a_gap_do_not_count_as_late(spark, clock):
 def test_the_terminal_shows_it(report, capsys):
     report_command.show(Session(CommonOptions()), report, NOON)
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for text in (
         "By queue",
         "Objectives",
@@ -467,10 +467,10 @@ def test_the_terminal_shows_it(report, capsys):
         "email welcome",
         "98.00%",
         "the last weeks",
-        "seen for less than a day: new",
+        "with less than a day of data: new",
     ):
-        assert text in said
-    assert "unknown" in said
+        assert text in output
+    assert "unknown" in output
 
 
 @pytest.mark.parametrize("width", [80, 110, 130])
@@ -485,11 +485,11 @@ def test_rows_keep_their_names_in_a_narrow_terminal(report, capsys, width):
 
     report_command.show(session, found, NOON)
 
-    said = capsys.readouterr().out
-    assert id in said
-    assert max(map(len, said.splitlines())) <= width
+    output = capsys.readouterr().out
+    assert id in output
+    assert max(map(len, output.splitlines())) <= width
     for name in traffic:
-        section = said.partition(f"By {name}\n")[2].partition("By ")[0]
+        section = output.partition(f"By {name}\n")[2].partition("By ")[0]
         label = {"tenant": "default", "queue": "mail-of-customers", "kind": "welcome-again"}
         assert label.get(name, "5") in section
         assert "12,345,678" in section
@@ -601,11 +601,11 @@ def test_queues_seen_for_less_than_a_day_are_named_without_empty_rows(report, ca
     report_command.show(Session(CommonOptions()), young, NOON)
 
     names = ", ".join(f"<new-{number}>" for number in range(5))
-    said = f"No forecast yet, because seen for less than a day: {names} and 2 more"
+    output = f"No forecast yet, with less than a day of data: {names} and 2 more"
     week = capsys.readouterr().out.partition("The next week\n")[2]
-    assert " ".join(week.split()) == said
+    assert " ".join(week.split()) == output
     text = render_page(young, NOON).partition('<section id="forecast">')[2]
-    assert html.escape(said) in text
+    assert html.escape(output) in text
     assert "<table>" not in text
 
 

@@ -27,12 +27,12 @@ def many(queues):
     return queues
 
 
-def asked(kind, address, role="read", **more):
+def make_reader(kind, address, role="read", **more):
     table = "jobs" if kind is JobsTableReader else "events"
-    said = {"store": "x", "table": table, "partitions": str(TASKS), "wait": "0", **more}
+    values = {"store": "x", "table": table, "partitions": str(TASKS), "wait": "0", **more}
     if kind is JobsTableReader:
-        del said["wait"]
-    return kind(read_options(role, said), address)
+        del values["wait"]
+    return kind(read_options(role, values), address)
 
 
 def rows_of(reader, parts):
@@ -55,7 +55,7 @@ def test_nothing_is_no_group_and_few_are_one_each():
 
 
 def test_small_queues_share_the_tasks_of_jobs(many, address):
-    reader = asked(JobsTableReader, address)
+    reader = make_reader(JobsTableReader, address)
 
     *parts, rest = reader.partitions()
 
@@ -65,7 +65,7 @@ def test_small_queues_share_the_tasks_of_jobs(many, address):
 
 @pytest.mark.parametrize("start", ["oldest", "0.0"])
 def test_small_queues_share_the_tasks_of_events(start, many, address):
-    reader = asked(EventsTableReader, address, start=start)
+    reader = make_reader(EventsTableReader, address, start=start)
 
     parts = reader.partitions()
 
@@ -75,14 +75,14 @@ def test_small_queues_share_the_tasks_of_events(start, many, address):
 
 @pytest.mark.parametrize("kind", [JobsTableReader, EventsTableReader])
 def test_a_task_opens_the_store_once(kind, many, address, monkeypatch):
-    reader, opened, connect = asked(kind, address), [], address.connect
+    reader, opened, connect = make_reader(kind, address), [], address.connect
     part = reader.partitions()[0]
 
-    def noting():
+    def recording():
         opened.append(connect())
         return opened[-1]
 
-    monkeypatch.setattr(address, "connect", noting)
+    monkeypatch.setattr(address, "connect", recording)
 
     assert len(rows_of(reader, [part])) == 8
     assert len(opened) == 1
@@ -92,7 +92,7 @@ def test_a_large_queue_among_small_ones_is_read_by_several_tasks(many, address, 
     for number in range(100):
         clock.advance(1)
         many["large"].enqueue(number, id=str(number))
-    reader = asked(EventsTableReader, address)
+    reader = make_reader(EventsTableReader, address)
 
     parts = reader.partitions()
 
@@ -107,17 +107,19 @@ def test_few_events_have_no_more_tasks_than_events(queues, address):
     queues["a"].enqueue(1)
     queues["b"].enqueue(1)
 
-    assert len(asked(EventsTableReader, address, partitions="8").partitions()) == 2
+    assert len(make_reader(EventsTableReader, address, partitions="8").partitions()) == 2
 
 
 def test_a_micro_batch_has_as_many_tasks_as_are_asked_for_and_the_same_again(many, address):
     checkpoint = Checkpoint()
     with pytest.raises(Died):
-        Driver(asked(EventsStreamReader, address, "readStream"), checkpoint).trigger("planned")
+        Driver(make_reader(EventsStreamReader, address, "readStream"), checkpoint).trigger(
+            "planned"
+        )
     end = json.loads(checkpoint.offsets[0])
     plans = []
     for _ in range(2):
-        reader = asked(EventsStreamReader, address, "readStream")
+        reader = make_reader(EventsStreamReader, address, "readStream")
         plans.append(reader.partitions(reader.initialOffset(), end))
 
     Driver(reader, checkpoint).run()
@@ -133,7 +135,7 @@ def test_spark_has_few_tasks_for_hundreds_of_queues(spark, sqlite_url, tmp_path)
     with ackline.open(sqlite_url) as queues:
         for number in range(300):
             queues[f"queue {number}"].enqueue(1)
-    said = {"store": sqlite_url, "partitions": "3"}
+    values = {"store": sqlite_url, "partitions": "3"}
     tasks, rows = [], []
 
     def sink(frame, batch):
@@ -141,8 +143,8 @@ def test_spark_has_few_tasks_for_hundreds_of_queues(spark, sqlite_url, tmp_path)
         rows.append(frame.count())
 
     for table in ("jobs", "events"):
-        sink(spark.read.format("ackline").options(**said).load(table), 0)
-    stream = spark.readStream.format("ackline").options(**said).load("events").writeStream
+        sink(spark.read.format("ackline").options(**values).load(table), 0)
+    stream = spark.readStream.format("ackline").options(**values).load("events").writeStream
     stream = stream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
     stream.trigger(availableNow=True).start().awaitTermination()
 

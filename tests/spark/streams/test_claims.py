@@ -27,14 +27,14 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from ackline.service.store_api import arguments
-from ackline.spark.claims.manifest_room import ManifestStore
-from ackline.spark.claims.manifests import Manifest, PendingBatch
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.options import ClaimsOptions
 from ackline.spark.store import retry
 from ackline.spark.store.page_size import MAX_BATCH
 from ackline.spark.streams.claims.leases import leases_of
+from ackline.spark.streams.claims.manifest_store import ManifestStore
+from ackline.spark.streams.claims.manifests import Manifest, PendingBatch
 from ackline.spark.streams.claims.stream_reader import ClaimsStreamReader
 from ackline.spark.writing.outcome_writer import OutcomesTableWriter
 
@@ -454,7 +454,7 @@ def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, cl
     assert checkpoint.offsets.keys() == {0}
 
     with monkeypatch.context() as patch, contextlib.suppress(StreamFenced):
-        patch.setattr(ManifestStore, "is_fenced", lambda _room: False)
+        patch.setattr(ManifestStore, "is_fenced", lambda _manifest_store: False)
         zombie.call("commit", json.loads(checkpoint.offsets[0]))
     assert email.counts()[State.COMPLETED] == 0
     successor.run()
@@ -603,7 +603,7 @@ def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint,
     put(email, 15)
     late = start(Checkpoint())
 
-    def find_nothing_yet(_room):
+    def find_nothing_yet(_manifest_store):
         monkeypatch.undo()
         start(checkpoint).run()
 

@@ -28,9 +28,9 @@ from ackline.stores.registry import store_from_url
 @pytest.fixture
 def start(connect):
     def call(checkpoint, *, now=False, **options):
-        said = {"store": "x", "table": "events", "wait": "0", **options}
+        message = {"store": "x", "table": "events", "wait": "0", **options}
         address: Any = DriverAddress(connect)
-        reader = EventsStreamReader(read_options("readStream", said), address)
+        reader = EventsStreamReader(read_options("readStream", message), address)
         return Driver(reader, checkpoint, now=now)
 
     return call
@@ -45,7 +45,7 @@ def gaps_told(checkpoint):
     return json.loads(checkpoint.offsets[max(checkpoint.offsets)])["gaps"]
 
 
-def told(checkpoint):
+def recorded(checkpoint):
     return [(row["queue"], row["act"], row["id"]) for row in checkpoint.rows]
 
 
@@ -59,7 +59,7 @@ def test_all_that_happens_comes_once(queues, start, checkpoint):
 
     driver.run()
 
-    assert sorted(told(checkpoint)) == [
+    assert sorted(recorded(checkpoint)) == [
         ("a", "claim", "1"),
         ("a", "complete", "1"),
         ("a", "enqueue", "1"),
@@ -79,7 +79,7 @@ def test_a_killed_driver_reads_the_same_again(point, queues, start, checkpoint):
 
     start(checkpoint).run()
 
-    ids = [id for _, _, id in told(checkpoint)]
+    ids = [id for _, _, id in recorded(checkpoint)]
     assert sorted(ids) == sorted([*map(str, range(20)), "late"])
 
 
@@ -99,7 +99,7 @@ def test_a_limit_is_kept_with_more_queues_than_events(queues, start, checkpoint)
     start(checkpoint, maxEventsPerTrigger="3").run()
 
     assert [len(rows) for rows in checkpoint.lake.values()] == [3, 3, 1]
-    assert sorted(id for _, _, id in told(checkpoint)) == list("0123456")
+    assert sorted(id for _, _, id in recorded(checkpoint)) == list("0123456")
 
 
 def test_a_limit_counts_the_events_that_are_left_out(queues, start, checkpoint):
@@ -109,7 +109,7 @@ def test_a_limit_counts_the_events_that_are_left_out(queues, start, checkpoint):
     start(checkpoint, maxEventsPerTrigger="10", kinds="a").run()
 
     assert [len(rows) for rows in checkpoint.lake.values()] == [5, 5, 3]
-    assert [id for _, _, id in told(checkpoint)] == [str(number) for number in range(0, 25, 2)]
+    assert [id for _, _, id in recorded(checkpoint)] == [str(number) for number in range(0, 25, 2)]
 
 
 def test_available_now_ends_with_the_present(queues, start, checkpoint):
@@ -120,7 +120,7 @@ def test_available_now_ends_with_the_present(queues, start, checkpoint):
 
     driver.run()
 
-    assert [id for _, _, id in told(checkpoint)] == ["1"]
+    assert [id for _, _, id in recorded(checkpoint)] == ["1"]
 
 
 def test_it_can_begin_now_and_hears_of_new_queues(queues, start, checkpoint):
@@ -132,7 +132,7 @@ def test_it_can_begin_now_and_hears_of_new_queues(queues, start, checkpoint):
 
     driver.run()
 
-    assert sorted(id for _, _, id in told(checkpoint)) == ["new", "newer"]
+    assert sorted(id for _, _, id in recorded(checkpoint)) == ["new", "newer"]
 
 
 @pytest.mark.every_store
@@ -228,7 +228,7 @@ def test_a_queue_pruned_before_the_stream_began_does_not_disturb(queues, start, 
 
     start(checkpoint).run()
 
-    assert "first" in [id for _, _, id in told(checkpoint)]
+    assert "first" in [id for _, _, id in recorded(checkpoint)]
 
 
 def fill_and_prune(queues, name):
@@ -294,7 +294,7 @@ def test_a_new_queue_keeps_its_journal_for_the_reader_of_all(
 
     driver.run()
 
-    assert ("b", "enqueue", "new") in told(checkpoint)
+    assert ("b", "enqueue", "new") in recorded(checkpoint)
 
 
 def test_a_reader_of_one_queue_keeps_no_other(queues, start, checkpoint):
@@ -336,9 +336,9 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
 
     start(checkpoint, skipDropped="c, b").run()
 
-    assert [id for queue, _, id in told(checkpoint) if queue == "a"] == ["first", "second"]
+    assert [id for queue, _, id in recorded(checkpoint) if queue == "a"] == ["first", "second"]
     kept = [event.id for event in queues["b"].events()]
-    assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
+    assert [id for queue, _, id in recorded(checkpoint) if queue == "b"] == kept
     [gap] = gaps_told(checkpoint)
     reached = json.loads(checkpoint.offsets[0])["cursors"]["a"]
     assert (gap["queue"], gap["after"]) == ("b", reached)
@@ -357,7 +357,7 @@ def test_what_was_skipped_stays_noted_and_is_skipped_once(queues, start, checkpo
 
     start(checkpoint).run()
 
-    assert told(checkpoint)[-1] == ("a", "enqueue", "last")
+    assert recorded(checkpoint)[-1] == ("a", "enqueue", "last")
     assert len(gaps_told(checkpoint)) == 1
 
 
@@ -391,7 +391,7 @@ def test_a_planned_batch_can_be_read_without_what_was_dropped_since(queues, star
 
     start(checkpoint, skipDropped="a").run()
 
-    assert [id for _, _, id in told(checkpoint)] == [event.id for event in queues["a"].events()]
+    assert [id for _, _, id in recorded(checkpoint)] == [event.id for event in queues["a"].events()]
 
 
 def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start, checkpoint):
@@ -408,7 +408,7 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
     start(checkpoint, skipDropped="a").run()
     start(checkpoint, skipDropped="a").run()
 
-    assert told(checkpoint) == []
+    assert recorded(checkpoint) == []
     lacks, since = gaps_told(checkpoint)
     assert (lacks["after"], lacks["until"]) == (
         planned["batch_start"]["a"],
@@ -432,7 +432,7 @@ def test_what_a_planned_batch_lacks_is_told_by_whichever_run_goes_on(
 
     [gap] = gaps_told(checkpoint)
     assert gap["after"] == json.loads(checkpoint.offsets[0])["batch_start"]["a"]
-    assert told(checkpoint) == [("a", "enqueue", id) for id in ("second", "third")]
+    assert recorded(checkpoint) == [("a", "enqueue", id) for id in ("second", "third")]
     queues["a"].enqueue(1, id="last")
     start(checkpoint, **options).run()
     assert gaps_told(checkpoint) == [gap]
@@ -551,7 +551,7 @@ def test_a_driver_that_wakes_up_late_does_not_stop_the_stream(queues, start, che
     queue.enqueue(1, id="4")
     start(checkpoint, reader="lake").run()
 
-    assert [id for _, _, id in told(checkpoint)] == ["1", "2", "3", "4"]
+    assert [id for _, _, id in recorded(checkpoint)] == ["1", "2", "3", "4"]
 
 
 def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkpoint):
@@ -562,8 +562,8 @@ def test_a_queue_that_was_dropped_between_two_runs_is_read(queues, start, checkp
 
     start(checkpoint).run()
 
-    assert ("b", "enqueue", "2") in told(checkpoint)
-    assert ("b", "drop", "") in told(checkpoint)
+    assert ("b", "enqueue", "2") in recorded(checkpoint)
+    assert ("b", "drop", "") in recorded(checkpoint)
     assert list(queues) == ["a"]
 
 
@@ -621,7 +621,7 @@ class TestDroppedQueues:
             queues["reply"].enqueue(1, id=str(number))
             driver.run()
 
-        acts = [(act, id) for queue, act, id in told(checkpoint) if queue == "reply"]
+        acts = [(act, id) for queue, act, id in recorded(checkpoint) if queue == "reply"]
         assert acts == [
             ("enqueue", "1"),
             ("purge", "1"),
@@ -632,12 +632,12 @@ class TestDroppedQueues:
         assert [reader.every_queue for reader in queues["reply"].readers()] == [False]
 
     def test_the_micro_batch_that_forgets_them_can_be_repeated(self, start, driver, checkpoint):
-        before = told(checkpoint)
+        before = recorded(checkpoint)
         checkpoint.commits.remove(max(checkpoint.commits))
 
         start(checkpoint, reader="lake").run()
 
-        assert told(checkpoint) == before
+        assert recorded(checkpoint) == before
 
     def test_one_that_is_ahead_of_all_others_is_remembered(self, queues, start, checkpoint):
         """Made anew it would begin before its own end, and be read twice."""
@@ -664,21 +664,21 @@ def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypat
     driver.run()
     queues["a"].enqueue(2)
     driver.run()
-    store, asked = driver.store, []
+    store, stream_options = driver.store, []
     look = store.events
 
     def noting(key, *more):
-        asked.append(key and key.name)
+        stream_options.append(key and key.name)
         return look(key, *more)
 
     monkeypatch.setattr(store, "events", noting)
     assert not driver.trigger()
-    assert not asked
+    assert not stream_options
     queues["b"].enqueue(2, id="news")
     driver.run()
 
-    assert "b" in asked
-    assert ("b", "enqueue", "news") in told(checkpoint)
+    assert "b" in stream_options
+    assert ("b", "enqueue", "news") in recorded(checkpoint)
 
 
 def test_places_in_many_queues_are_saved_in_one_write(queues, start, checkpoint, monkeypatch):
@@ -831,7 +831,7 @@ def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoin
     monkeypatch.setattr(store, "info", away)
     driver.run()
 
-    assert [id for _, _, id in told(checkpoint)] == ["1"]
+    assert [id for _, _, id in recorded(checkpoint)] == ["1"]
     assert next(outages, None) is None
 
 
@@ -873,9 +873,9 @@ class FileStore:
         shutil.copy(self.kept, self.file)
 
     def read(self, checkpoint, die_at="", **options):
-        said = {"store": "x", "table": "events", "wait": "0", **options}
+        message = {"store": "x", "table": "events", "wait": "0", **options}
         address: Any = TestAddress(self.open)
-        reader = EventsStreamReader(read_options("readStream", said), address)
+        reader = EventsStreamReader(read_options("readStream", message), address)
         driver = Driver(reader, checkpoint)
         try:
             driver.trigger(die_at) if die_at else driver.run()
@@ -947,7 +947,7 @@ def test_a_backup_of_after_the_last_run_is_as_good_as_the_store(file, checkpoint
 
     file.read(checkpoint, reader="lake")
 
-    assert [id for _, _, id in told(checkpoint)] == ["1", "2"]
+    assert [id for _, _, id in recorded(checkpoint)] == ["1", "2"]
 
 
 def test_a_stream_may_get_a_name_later_and_lose_it(file, checkpoint):
@@ -955,4 +955,4 @@ def test_a_stream_may_get_a_name_later_and_lose_it(file, checkpoint):
         file.enqueue(id)
         file.read(checkpoint, **options)
 
-    assert [id for _, _, id in told(checkpoint)] == ["1", "2", "3", "4"]
+    assert [id for _, _, id in recorded(checkpoint)] == ["1", "2", "3", "4"]

@@ -23,9 +23,9 @@ MANY = 12
 @pytest.fixture
 def start(connect, checkpoint):
     def call(**options):
-        said = {"store": "x", "table": "events", "wait": "0", **options}
+        values = {"store": "x", "table": "events", "wait": "0", **options}
         address: Any = DriverAddress(connect)
-        reader = EventsStreamReader(read_options("readStream", said), address)
+        reader = EventsStreamReader(read_options("readStream", values), address)
         return Driver(reader, checkpoint)
 
     return call
@@ -163,8 +163,8 @@ def test_what_was_dropped_is_not_taken_for_nothing(many, start, checkpoint):
 def test_a_table_after_a_cursor_has_tasks_only_for_queues_with_events(many, address):
     cursor = many.info().cursor
     many["queue 7"].enqueue(1, id="news")
-    said = {"store": "x", "table": "events", "start": cursor}
-    reader = EventsTableReader(read_options("read", said), address)
+    values = {"store": "x", "table": "events", "start": cursor}
+    reader = EventsTableReader(read_options("read", values), address)
 
     parts = reader.partitions()
 

@@ -10,7 +10,7 @@ from ackline.spark.streams.events import stream_records
 from ackline.spark.streams.events.high_watermark import raise_watermark, require_below_watermark
 from ackline.stores.contract import KeyWrite
 
-ROOM = (RESERVED_KEY_PREFIX, "spark", "horizons")
+PREFIX = (RESERVED_KEY_PREFIX, "spark", "watermarks")
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +19,8 @@ def few(monkeypatch):
 
 
 def known(queues):
-    entries = queues.store.read_keys(queues.tenant, ROOM, 100)
-    return [entry.key[-1] for entry in entries if entry.key != ROOM]
+    entries = queues.store.read_keys(queues.tenant, PREFIX, 100)
+    return [entry.key[-1] for entry in entries if entry.key != PREFIX]
 
 
 def test_the_streams_that_are_silent_for_longest_are_forgotten(queues, clock):
@@ -91,7 +91,7 @@ def test_a_driver_that_wakes_up_late_takes_nothing_back(queues, monkeypatch):
 
 
 def test_a_stream_of_jobs_keeps_what_it_has_there(queues, clock):
-    key = (*ROOM, "stream", "state")
+    key = (*PREFIX, "stream", "state")
     queues.store.write_keys(queues.tenant, [KeyWrite(key=key, value=b"x")])
     for stream in "abcde":
         clock.advance(1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from ackline.core.errors import InvalidOption, StoreUnavailable
 from ackline.core.job import QueueKey
-from ackline.spark.streams.claims import lease_renewer as keeper_module
+from ackline.spark.streams.claims import lease_renewer as renewer_module
 from ackline.spark.streams.claims.lease_renewer import LeaseRenewer
 
 
@@ -28,7 +28,7 @@ class Meanwhile:
         return self._store.heartbeat(*arguments)
 
 
-def keeper_of(store, key):
+def renewer_of(store, key):
     return LeaseRenewer(store, key, "spark s", 60.0, lambda: False)
 
 
@@ -42,8 +42,8 @@ def test_what_was_settled_by_others_is_not_called_lost(queues, caplog, outcome):
     queue = queues["email"]
     queue.enqueue(1)
     [job] = queue.claim(1)
-    keeper = keeper_of(queues.store, queue.key)
-    keeper.add(leases([job]))
+    renewer = renewer_of(queues.store, queue.key)
+    renewer.add(leases([job]))
     match outcome:
         case "complete":
             queue.complete(job)
@@ -54,10 +54,10 @@ def test_what_was_settled_by_others_is_not_called_lost(queues, caplog, outcome):
             queue.cancel(job.id)
 
     with caplog.at_level(logging.WARNING, "ackline"):
-        keeper.heartbeat()
+        renewer.heartbeat()
 
     assert caplog.text == ""
-    assert not keeper.holds(leases([job]))
+    assert not renewer.has_all(leases([job]))
 
 
 def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
@@ -67,14 +67,14 @@ def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
 
     def settle():
         queue.complete(done)
-        keeper.remove(leases([done]))
+        renewer.remove(leases([done]))
         queue.release(expired)
 
-    keeper = keeper_of(Meanwhile(queues.store, settle), queue.key)
-    keeper.add(leases([done, expired]))
+    renewer = renewer_of(Meanwhile(queues.store, settle), queue.key)
+    renewer.add(leases([done, expired]))
 
     with caplog.at_level(logging.WARNING, "ackline"):
-        keeper.heartbeat()
+        renewer.heartbeat()
 
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "1 leases of 'spark s' are lost; their jobs will be delivered again"
@@ -83,10 +83,10 @@ def test_what_is_settled_meanwhile_is_not_called_lost(queues, caplog):
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), InvalidOption("said a proxy, once")])
 def test_it_goes_on_whatever_a_store_answers(queues, caplog, monkeypatch, error):
-    monkeypatch.setattr(keeper_module, "MAX_INTERVAL", 0.001)
+    monkeypatch.setattr(renewer_module, "MAX_INTERVAL", 0.001)
     queue = queues["email"]
     queue.enqueue(1)
-    held, beats = leases(queue.claim(1)), list[int]()
+    claimed, beats = leases(queue.claim(1)), list[int]()
     kept = threading.Event()
 
     def fail_once():
@@ -95,16 +95,16 @@ def test_it_goes_on_whatever_a_store_answers(queues, caplog, monkeypatch, error)
             raise error
         kept.set()
 
-    keeper = keeper_of(Meanwhile(queues.store, fail_once), queue.key)
-    keeper.add(held)
-    keeper.start()
+    renewer = renewer_of(Meanwhile(queues.store, fail_once), queue.key)
+    renewer.add(claimed)
+    renewer.start()
     assert kept.wait(10)
-    keeper.stop()
+    renewer.stop()
 
     assert str(error) in caplog.text
 
 
 def test_a_sign_of_life_does_not_make_a_queue(queues):
-    keeper_of(queues.store, QueueKey("default", "emial")).heartbeat()
+    renewer_of(queues.store, QueueKey("default", "emial")).heartbeat()
 
     assert list(queues) == []

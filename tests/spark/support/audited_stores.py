@@ -15,7 +15,7 @@ from ackline.core.job import QueueKey
 from ackline.queues import Queues
 from ackline.spark import schemas
 from ackline.spark.audit.effective_limits import limits_table
-from ackline.spark.pipelines.audit import findings
+from ackline.spark.audit.findings import findings
 from ackline.spark.tables.event_rows import events_batch
 from ackline.spark.tables.job_rows import jobs_batch
 from ackline.stores.contract import Filter

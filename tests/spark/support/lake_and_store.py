@@ -83,8 +83,8 @@ class Lakeside:
 
     def run(self, die_at="", lake=None, batch=MicroBatch, passing=None, **asked):
         """As the command does it, with a stream of Spark's."""
-        said = Asked(url=self.url, tenant="default", lake=str(lake or self.path), **asked)
-        return Run(self.spark, self.queues, said, passing or dying(die_at), batch).to_now()
+        values = Asked(url=self.url, tenant="default", lake=str(lake or self.path), **asked)
+        return Run(self.spark, self.queues, values, passing or dying(die_at), batch).to_now()
 
     def take_in(self, *die_at, batch=MicroBatch):
         """What Spark does in a run, without the stream: the same batch again until it is done."""
@@ -177,8 +177,8 @@ def contents(path):
     found = {}
     for table in tables:
         rows = pyarrow.parquet.read_table("/".join((str(path), *table))).to_pylist()
-        told = [{name: row[name] for name in row if name != "batch_id"} for row in rows]
-        found["/".join(table)] = sorted(map(repr, told))
+        cleaned = [{name: row[name] for name in row if name != "batch_id"} for row in rows]
+        found["/".join(table)] = sorted(map(repr, cleaned))
     return found
 
 

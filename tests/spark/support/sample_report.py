@@ -131,7 +131,7 @@ def _objective(queue: str) -> dict[str, Any]:
 
 def _errors() -> Rows:
     thursday = MONDAY + (3 * 24 + 14) * HOUR
-    told = [
+    samples = [
         ("TimeoutError", "no answer from '…' in # s", 89, ["images thumbnail"], "thumb-4711"),
         ("SMTPRecipientsRefused", "# mailbox '…' is full", 41, ["email welcome"], "mail-1893"),
         ("KeyError", "'…'", 7, ["images thumbnail", "invoices monthly"], "bill-0207"),
@@ -149,13 +149,13 @@ def _errors() -> Rows:
             "last_at": thursday + 2 * HOUR,
             "examples": [{"at": thursday, "id": id, "message": message, "traceback": None}],
         }
-        for number, (exception, message, jobs, places, id) in enumerate(told, start=1)
+        for number, (exception, message, jobs, places, id) in enumerate(samples, start=1)
     ]
 
 
 def _workers() -> Rows:
-    told = [("gpu-2", "images", 9_800, 81, 14), ("desk-1", "invoices", 8_402, 9, 2)]
-    told += [("gpu-1", "images", 11_210, 15, 0), ("mail-1", "email", 62_048, 246, 0)]
+    samples = [("gpu-2", "images", 9_800, 81, 14), ("desk-1", "invoices", 8_402, 9, 2)]
+    samples += [("gpu-1", "images", 11_210, 15, 0), ("mail-1", "email", 62_048, 246, 0)]
     return [
         {
             "tenant": "default",
@@ -171,7 +171,7 @@ def _workers() -> Rows:
             "busy_seconds": deliveries * TIMES[queue]["run"],
             "run_p99": _spans(queue)["run_p99"],
         }
-        for worker, queue, deliveries, errors, lost in told
+        for worker, queue, deliveries, errors, lost in samples
     ]
 
 

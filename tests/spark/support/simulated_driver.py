@@ -96,7 +96,7 @@ class Driver:
     def beat(self) -> None:
         """What a thread of the planner does every few seconds."""
         reader: Any = self.reader
-        reader._opened()._renewer.run_once()
+        reader._open()._renewer.run_once()
 
     def _start(self, batch: int) -> Any:
         if not batch:

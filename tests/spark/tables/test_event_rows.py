@@ -52,8 +52,8 @@ def check(events: Events) -> None:
 
 
 def run(size: int, **same: Any) -> list[Entry]:
-    said = {"act": Act.CLAIM, "kind": "k", "source": State.QUEUED, "to": State.PROCESSING} | same
-    return [Entry(id=f"job-{number:04}", **said) for number in range(size)]
+    values = {"act": Act.CLAIM, "kind": "k", "source": State.QUEUED, "to": State.PROCESSING} | same
+    return [Entry(id=f"job-{number:04}", **values) for number in range(size)]
 
 
 states = st.none() | st.sampled_from(State)

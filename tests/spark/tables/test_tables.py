@@ -129,8 +129,10 @@ def test_pages_are_small_where_events_are_large(queues, address, monkeypatch):
     queue = queues["a"]
     queue.enqueue_many(range(1500))
     for _ in range(3):
-        held = map(record_of, queue.claim(500))
-        queues.store.apply(queue.key, [cancel_running(job, "x" * 10_000, DEFAULTS) for job in held])
+        claimed = map(record_of, queue.claim(500))
+        queues.store.apply(
+            queue.key, [cancel_running(job, "x" * 10_000, DEFAULTS) for job in claimed]
+        )
 
     batches = list(batches_of(reader(address, "events", partitions="1")))
 
@@ -158,38 +160,38 @@ def test_pages_of_small_jobs_grow(queues, address):
 def test_what_was_planned_is_read_as_it_stands_whenever_it_is_read(queues, address):
     """Spark plans a DataFrame when it is first used, and not again."""
     queues["a"].enqueue_many(range(5))
-    asked = reader(address, "jobs")
-    parts = asked.partitions()
-    assert len(rows_of(asked, parts)) == 5
+    table_reader = reader(address, "jobs")
+    parts = table_reader.partitions()
+    assert len(rows_of(table_reader, parts)) == 5
 
     for job in queues["a"].claim(5):
         queues["a"].complete(job)
     queues["b"].enqueue_many(range(3))
 
-    states = sorted((row["queue"], row["state"]) for row in rows_of(asked, parts))
+    states = sorted((row["queue"], row["state"]) for row in rows_of(table_reader, parts))
     assert states == [("a", "completed")] * 5 + [("b", "queued")] * 3
 
 
 def test_one_queue_planned_is_one_queue_read(queues, address):
     queues["a"].enqueue(1)
-    asked = reader(address, "jobs", queue="a")
-    parts = asked.partitions()
+    table_reader = reader(address, "jobs", queue="a")
+    parts = table_reader.partitions()
 
     queues["b"].enqueue(1)
 
-    assert {row["queue"] for row in rows_of(asked, parts)} == {"a"}
+    assert {row["queue"] for row in rows_of(table_reader, parts)} == {"a"}
 
 
 def test_events_that_were_planned_stay_the_same(queues, address):
     queues["a"].enqueue_many(range(5))
-    asked = reader(address, "events")
-    parts = asked.partitions()
-    before = rows_of(asked, parts)
+    table_reader = reader(address, "events")
+    parts = table_reader.partitions()
+    before = rows_of(table_reader, parts)
 
     queues["a"].enqueue_many(range(5))
     queues["b"].enqueue(1)
 
-    assert rows_of(asked, parts) == before
+    assert rows_of(table_reader, parts) == before
 
 
 def test_other_tenants_are_not_seen(queues, read, connect):
@@ -216,11 +218,11 @@ def test_the_store_filters_by_what_the_options_say(queues, read, clock):
     def ids(**options):
         return sorted(row["id"] for row in read("jobs", **options))
 
-    said = {"queue": "a", "states": "queued, failed", "kinds": "k"}
-    assert ids(**said) == ["new", "old"]
-    assert ids(**said, createdAfter=since.isoformat()) == ["new"]
-    assert ids(**said, createdAfter=since.replace(tzinfo=None).isoformat()) == ["new"]
-    assert ids(**said, createdBefore=str(now - 50)) == ["old"]
+    values = {"queue": "a", "states": "queued, failed", "kinds": "k"}
+    assert ids(**values) == ["new", "old"]
+    assert ids(**values, createdAfter=since.isoformat()) == ["new"]
+    assert ids(**values, createdAfter=since.replace(tzinfo=None).isoformat()) == ["new"]
+    assert ids(**values, createdBefore=str(now - 50)) == ["old"]
     assert ids(states="scheduled") == ["later"]
     assert ids(kinds="l,m") == ["other"]
 
@@ -233,16 +235,18 @@ def test_of_events_those_come_that_the_options_ask_for(queues, read, clock):
     queue.complete(queue.claim(1)[0])
     middle = datetime.fromtimestamp(clock.now(), UTC)
 
-    def told(**options):
+    def steps_of(**options):
         return [(row["act"], row["id"]) for row in read("events", **options)]
 
-    assert told(kinds="l,m") == [("enqueue", "new")]
-    assert told(acts="claim, complete") == [("claim", "old"), ("complete", "old")]
-    assert told(acts="enqueue", kinds="k") == [("enqueue", "old")]
-    assert told(acts="enqueue", happenedAfter=middle.isoformat()) == [("enqueue", "new")]
-    assert told(happenedBefore=str(begun + 100)) == [("enqueue", "old")]
-    assert told(happenedAfter=str(begun + 50), kinds="k", acts="claim,fail") == [("claim", "old")]
-    assert told(happenedAfter=str(begun + 200)) == []
+    assert steps_of(kinds="l,m") == [("enqueue", "new")]
+    assert steps_of(acts="claim, complete") == [("claim", "old"), ("complete", "old")]
+    assert steps_of(acts="enqueue", kinds="k") == [("enqueue", "old")]
+    assert steps_of(acts="enqueue", happenedAfter=middle.isoformat()) == [("enqueue", "new")]
+    assert steps_of(happenedBefore=str(begun + 100)) == [("enqueue", "old")]
+    assert steps_of(happenedAfter=str(begun + 50), kinds="k", acts="claim,fail") == [
+        ("claim", "old")
+    ]
+    assert steps_of(happenedAfter=str(begun + 200)) == []
 
 
 def test_events_before_a_clock_was_set_back_do_not_hide_those_after(queues, read, clock):
@@ -265,7 +269,7 @@ def test_no_reader_takes_filters_from_spark():
 
 
 @pytest.mark.every_store
-def test_events_in_order_and_in_stretches(queues, read, address):
+def test_events_in_order_and_in_ranges(queues, read, address):
     for number in range(40):
         queues["a"].enqueue(number, id=str(number))
     queues["b"].enqueue(1, id="b")
@@ -276,8 +280,8 @@ def test_events_in_order_and_in_stretches(queues, read, address):
     assert [row["id"] for row in mine] == [str(number) for number in range(40)]
     assert [row["place"] for row in mine] == sorted(row["place"] for row in mine)
     assert len(rows) == 41
-    asked = read_options("read", {"store": "x", "table": "events", "partitions": "8"})
-    assert len(EventsTableReader(asked, address).partitions()) >= 4
+    table_reader = read_options("read", {"store": "x", "table": "events", "partitions": "8"})
+    assert len(EventsTableReader(table_reader, address).partitions()) >= 4
 
 
 def test_events_behind_a_cursor(queues, read):
@@ -303,8 +307,8 @@ def test_one_large_batch_of_events_is_read_in_pages(queues, read):
 def test_an_empty_store_has_no_rows(read, address):
     assert read("jobs") == []
     assert read("events") == []
-    asked = read_options("read", {"store": "x", "table": "jobs"})
-    assert list(JobsTableReader(asked, address).read(InputPartition(None))) == []
+    table_reader = read_options("read", {"store": "x", "table": "jobs"})
+    assert list(JobsTableReader(table_reader, address).read(InputPartition(None))) == []
 
 
 def test_events_that_are_dropped_while_they_are_read_are_missed_loudly(queues, address):

@@ -41,11 +41,13 @@ def test_quantiles_of_merged_sketches_are_within_one_percent_of_rank(spark):
     whole = (
         rows.groupBy("batch").agg(sketch(F.col("s")).alias("k")).agg(merge_sketches("k").alias("k"))
     )
-    told = whole.select(*quantiles("k", "s")).first().asDict()
+    figures = whole.select(*quantiles("k", "s")).first().asDict()
     wanted = {"s_p50": 0.5, "s_p90": 0.9, "s_p99": 0.99, "s_max": 1.0}
     # The control: a quantile that is a fifth too high would be seen.
-    told["wrong"] = 1.2 * told["s_p90"]
-    below = [F.avg((F.col("s") <= value).cast("int")).alias(name) for name, value in told.items()]
+    figures["wrong"] = 1.2 * figures["s_p90"]
+    below = [
+        F.avg((F.col("s") <= value).cast("int")).alias(name) for name, value in figures.items()
+    ]
 
     ranks = rows.agg(*below).first().asDict()
 
@@ -217,15 +219,15 @@ class TestHours:
         assert (top["enqueued"], top["seen"]) == (50.0, 2)
 
     def test_a_week_is_like_the_weeks_before(self, coming):
-        told = coming["steady"]
-        nine = [row for row in told if row["enqueued"] > 0]
+        figures = coming["steady"]
+        nine = [row for row in figures if row["enqueued"] > 0]
 
-        assert len(told) == 168
-        assert {row["basis"] for row in told} == {"week"}
+        assert len(figures) == 168
+        assert {row["basis"] for row in figures} == {"week"}
         assert {(row["hour"].hour, row["hour"].weekday() < 5) for row in nine} == {(9, True)}
         assert [round(row["enqueued"]) for row in nine] == [720] * 5
         # 7,200 s of work in an hour are two handlers; three, if they may be busy for 70 %.
-        assert {row["handlers"] for row in told} == {0, 3}
+        assert {row["handlers"] for row in figures} == {0, 3}
 
     def test_it_begins_now_however_long_nothing_has_happened(self, hours):
         now = LAST + datetime.timedelta(hours=29, minutes=20)
@@ -297,8 +299,8 @@ def test_what_a_lost_worker_held_is_no_work(spark):
     ]
     columns = "tenant string, queue string, id string, kind string, place string, at timestamp,"
     steps = spark.createDataFrame(rows, f"{columns} act string, source string, to string")
-    told = {"attempt": 1, "token": 7, "worker": "w", "note": "", "priority": 5}
-    steps = timed_steps(steps.withColumns({name: F.lit(value) for name, value in told.items()}))
+    figures = {"attempt": 1, "token": 7, "worker": "w", "note": "", "priority": 5}
+    steps = timed_steps(steps.withColumns({name: F.lit(value) for name, value in figures.items()}))
 
     [life] = job_runs(steps).collect()
     [hour] = finalize(partial(steps), ("hour",)).collect()

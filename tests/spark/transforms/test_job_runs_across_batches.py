@@ -85,13 +85,13 @@ def spoil(events, choose):
     kept = [event for event in events if not (ends(event) and choose.random() < 0.2)]
     if choose.random() < 0.5:
         return kept
-    known, told = set(), []
+    known, collected = set(), []
     for event in kept[choose.randrange(len(kept)) :]:
         # What was edited before the first step that is kept would not be carried on.
         if event.act is not Act.EDIT or (event.queue, event.id) in known:
             known.add((event.queue, event.id))
-            told.append(event)
-    return told
+            collected.append(event)
+    return collected
 
 
 def ends(event):
@@ -158,17 +158,17 @@ class Told:
 
 @pytest.fixture(scope="module")
 def at_once(spark, batches):
-    told = Told()
-    told.add(spark, going_on(spark, None, [event for batch in batches for event in batch]))
-    return told
+    collected = Told()
+    collected.add(spark, going_on(spark, None, [event for batch in batches for event in batch]))
+    return collected
 
 
 @pytest.fixture(scope="module")
 def in_batches(spark, batches):
-    told = Told()
+    collected = Told()
     for batch in batches:
-        told.add(spark, going_on(spark, told.open, batch))
-    return told
+        collected.add(spark, going_on(spark, collected.open, batch))
+    return collected
 
 
 class TestAnyHistoryCutAnywhere:

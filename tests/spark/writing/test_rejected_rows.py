@@ -15,8 +15,13 @@ import pytest
 from ackline.core.errors import ConfigError
 from ackline.spark.paths import open_folder
 from ackline.spark.store.address import StoreAddress
-from ackline.spark.writing.rejected import MAX_LISTED_CHARS, RejectedRow, RowsRejected, iterate_rows
-from ackline.spark.writing.rejects_place import RejectedRowsTarget
+from ackline.spark.writing.rejected_rows import (
+    MAX_LISTED_CHARS,
+    RejectedRow,
+    RowsRejected,
+    iterate_rows,
+)
+from ackline.spark.writing.rejected_target import RejectedRowsTarget
 
 LARGE = {"id": "a", "priority": 17, "payload": "y" * 2 * MAX_LISTED_CHARS, "result": b"\x00\xff"}
 

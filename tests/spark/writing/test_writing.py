@@ -22,7 +22,7 @@ from ackline.spark.writing.drafts import content_id
 from ackline.spark.writing.job_writer import JobsStreamWriter, JobsTableWriter
 from ackline.spark.writing.json_columns import validated_json
 from ackline.spark.writing.outcome_writer import OutcomesStreamWriter, OutcomesTableWriter
-from ackline.spark.writing.rejected import RejectedRow, RowsRejected
+from ackline.spark.writing.rejected_rows import RejectedRow, RowsRejected
 
 TEXT = pyarrow.string()
 
@@ -60,7 +60,7 @@ def write(writer, table, tasks=2):
     parts = [table.slice(start, size) for start in range(0, table.num_rows, size)]
     with pytest.MonkeyPatch.context() as patch:
         numbers = itertools.count()
-        patch.setattr("ackline.spark.writing.rejects_place.partition_id", lambda: next(numbers))
+        patch.setattr("ackline.spark.writing.rejected_target.partition_id", lambda: next(numbers))
         messages = [writer.write(iter(part.to_batches())) for part in parts]
     writer.commit(messages)
     return messages

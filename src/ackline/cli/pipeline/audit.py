@@ -107,7 +107,7 @@ def audit(
 
 
 def _document(found: AuditResult) -> dict[str, object]:
-    from ackline.spark.pipelines.audit import FINDINGS
+    from ackline.spark.audit.findings import FINDINGS
 
     return {
         **msgspec.to_builtins(found),
@@ -141,7 +141,7 @@ def _require_proof(found: AuditResult, whole: bool) -> None:
 
 
 def _show(session: Session, found: AuditResult) -> None:
-    from ackline.spark.pipelines.audit import FINDINGS
+    from ackline.spark.audit.findings import FINDINGS
 
     session.print(f"{found.events:,} events, {found.jobs:,} jobs")
     for gap in found.gaps:

@@ -33,7 +33,7 @@ from ackline.cli.session import Session
 
 if TYPE_CHECKING:
     from ackline.spark.bulk.redrive import Rejections
-    from ackline.spark.writing.rejected import RejectedRow
+    from ackline.spark.writing.rejected_rows import RejectedRow
 
 MAX_LISTED = 10
 """How many rejected rows, or selected jobs, are shown."""
@@ -259,7 +259,7 @@ def redrive(
     spark = start_spark(session, master)
     from ackline.spark.bulk.export import filter_rows, payloads_as_text, read_table
     from ackline.spark.bulk.redrive import redrive_jobs as act
-    from ackline.spark.writing.rejects_place import RejectedRowsTarget
+    from ackline.spark.writing.rejected_target import RejectedRowsTarget
 
     rest = "run it again to redrive the rest; no job is redriven twice"
     with stopping_spark(spark, "nothing was changed" if dry_run else rest):

@@ -15,7 +15,7 @@ from ackline.cli.pipeline import pipeline
 from ackline.cli.session import Session
 
 if TYPE_CHECKING:
-    from ackline.spark.claims.manifests import StreamState
+    from ackline.spark.streams.claims.manifests import StreamState
 
 StreamStates = list[tuple[str, str, "StreamState"]]
 """Queues, the names of their streams, and the state of each stream."""
@@ -48,7 +48,7 @@ def streams(session: Session, queue: str | None, forget: str | None) -> None:
 
 
 def _stream_states(session: Session, queue: str | None) -> StreamStates:
-    from ackline.spark.claims.stream_keys import list_streams
+    from ackline.spark.streams.claims.stream_keys import list_streams
 
     names = [queue] if queue is not None else list(session.queues)
     queues = [session.existing_queue(name) for name in names]
@@ -64,7 +64,7 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
         raise UsageError("name the queue: ackline pipeline streams QUEUE --forget NAME")
     if name not in [stream for _, stream, _ in _stream_states(session, queue)]:
         raise CommandError(f"queue {queue!r} has no stream {name!r}")
-    from ackline.spark.claims.forgetting import forget_stream
+    from ackline.spark.streams.claims.forget_stream import forget_stream
 
     forget_stream(session.queues, queue, name)
     if session.json:

@@ -1,4 +1,4 @@
-"""The audit as a job: what is read of a store and of its lake, judged, and looked at once more.
+"""The audit: reads the journal and the jobs of a store, and of its lake, and checks them.
 
-How it is judged is in `ackline.spark.pipelines.audit`.
+`findings` has the rules, as functions of DataFrames.
 """

@@ -1,4 +1,4 @@
-"""Which events of the journals a lake and its store have together, and which neither has."""
+"""Which events a lake and its store have together, and which neither has."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class QueueSpan(msgspec.Struct, frozen=True):
 class Coverage:
     """How far the events of some queues reach, in a lake and after that in its store."""
 
-    def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, QueueSpan]) -> None:
+    def __init__(self, queues: Queues, lake: Lake, spans: Mapping[str, QueueSpan]) -> None:
         self._store, self._tenant = queues.store, queues.tenant
         self._end = queues.info().cursor
         self._mark, self._gaps = lake.require(), lake.gaps
         self._some_dropped = any(batch.dropped and batch.events for batch in lake.log.batches)
-        self._kept = kept
-        require_below_watermark(queues, None, (one.last for one in kept.values()))
+        self._spans = spans
+        require_below_watermark(queues, None, (one.last for one in spans.values()))
 
     @property
     def incomplete_queues(self) -> set[str]:
-        """Queues of which the lake is known to lack events, also those that nobody else knows."""
+        """Queues of which the lake is known to lack events, even if it has none of them."""
         first = self._mark.first_events
-        headless = {queue for queue, cursor in first.items() if cursor is None}
-        return headless | {gap.queue for gap in self._gaps}
+        truncated = {queue for queue, cursor in first.items() if cursor is None}
+        return truncated | {gap.queue for gap in self._gaps}
 
     def start(self, names: list[str], end: str) -> str:
         """From where to read the store: just before the first event that the lake lacks.
@@ -72,11 +72,11 @@ class Coverage:
         return found
 
     def _last(self, queue: str) -> str:
-        kept = self._kept.get(queue)
+        kept = self._spans.get(queue)
         return JOURNAL_START if kept is None else kept.last
 
     def _beginning(self, key: QueueKey) -> Gap | None:
-        kept = self._kept.get(key.name)
+        kept = self._spans.get(key.name)
         if kept is None or self._is_whole(key, kept):
             return None
         until = make_cursor(read_cursor(kept.first)[0], 0)
@@ -87,5 +87,5 @@ class Coverage:
         first = self._mark.first_events
         if key.name in first:
             return first[key.name] == kept.first
-        # Of a queue that was made after the lake, the lake had all.
+        # The lake was created before this queue, so it had all of its events.
         return not self._some_dropped

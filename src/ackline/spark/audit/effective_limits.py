@@ -1,4 +1,4 @@
-"""The limits that jobs are judged by: the widest that any process may apply now."""
+"""The limits that the audit applies: the most permissive that any process may use now."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def limits_table(
 
 
 def effective_policies(
-    info: QueueInfo, noted: Mapping[str, int]
+    info: QueueInfo, recorded: Mapping[str, int]
 ) -> Iterator[tuple[str | None, ResolvedPolicy]]:
-    """The policy of each kind, and of all others, given the attempts that processes have noted."""
-    most = max(DEFAULTS.max_attempts, noted.get(ALL_KINDS, 0))
+    """The policy of each kind, and of all others; `recorded` has the attempts that handlers set."""
+    most = max(DEFAULTS.max_attempts, recorded.get(ALL_KINDS, 0))
     defaults = msgspec.structs.replace(DEFAULTS, max_attempts=most)
     of_queue = _resolved(info, None, defaults)
     yield None, of_queue
-    for kind in sorted({*info.settings.kinds, *noted} - {ALL_KINDS}):
+    for kind in sorted({*info.settings.kinds, *recorded} - {ALL_KINDS}):
         policy = _resolved(info, kind, defaults)
-        if kind in noted or info.settings.kinds.get(kind, Policy()).from_handler:
-            policy = _most_permissive(policy, of_queue, noted.get(kind, 0))
+        if kind in recorded or info.settings.kinds.get(kind, Policy()).from_handler:
+            policy = _most_permissive(policy, of_queue, recorded.get(kind, 0))
         yield kind, policy
 
 
 def _most_permissive(
-    of_kind: ResolvedPolicy, of_queue: ResolvedPolicy, noted: int
+    of_kind: ResolvedPolicy, of_queue: ResolvedPolicy, recorded: int
 ) -> ResolvedPolicy:
-    """All that either allows: in its process, a handler's policy replaces the kind's stored one."""
+    """The wider of both: in its process, a handler's policy replaces the kind's stored one."""
     return msgspec.structs.replace(
         of_kind,
-        max_attempts=max(of_kind.max_attempts, of_queue.max_attempts, noted),
+        max_attempts=max(of_kind.max_attempts, of_queue.max_attempts, recorded),
         keep_failed=min(of_kind.keep_failed, of_queue.keep_failed),
         keep_cancelled=min(of_kind.keep_cancelled, of_queue.keep_cancelled),
     )

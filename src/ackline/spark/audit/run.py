@@ -1,4 +1,4 @@
-"""Judges the journal: of a store, or of a lake and its store together."""
+"""Runs the audit of a store, or of a lake and its store together."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pyspark.sql import DataFrame, SparkSession
 from ackline.core.limits import require_seconds
 from ackline.queues import Queues
 from ackline.spark.audit.effective_limits import limits_table
+from ackline.spark.audit.findings import findings, without_transient
 from ackline.spark.audit.lake_history import LakeHistory
 from ackline.spark.audit.store_history import StoreHistory, StoreTables
 from ackline.spark.journal.gaps import Gap, gap_ends
 from ackline.spark.journal.journals import list_journals
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.reading import look_again
-from ackline.spark.pipelines.audit import findings, without_transient
 from ackline.spark.transforms.journal_slices import after_cursors
 
 MAX_LISTED = 1000
-"""How many findings are brought together to be shown; all are counted."""
+"""Findings that are listed; all are counted."""
 
 JOB_COLUMNS = ("tenant", "queue", "id", "kind", "state", "max_attempts")
-"""The columns of jobs that are judged: payloads, results and tracebacks may be large."""
+"""The columns of jobs that the audit needs: payloads, results and tracebacks may be large."""
 
 
 class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,17 +35,17 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many of each finding."""
     findings: list[dict[str, str | None]]
     gaps: tuple[Gap, ...]
-    """Events that neither store nor lake has. What came before them is not judged, so a job that
-    no event since mentions is not missed."""
+    """Events that neither store nor lake has. Nothing before them is audited, so a job without any
+    event since then cannot be found missing."""
 
     @property
     def passed(self) -> bool:
-        """Zero is the only pass."""
+        """Whether there are no findings."""
         return not any(self.counts.values())
 
     @property
     def proven(self) -> bool:
-        """Whether passing is a proof: it is none if there are events that could not be seen."""
+        """Whether it passed and no events were missing."""
         return self.passed and not self.gaps
 
 
@@ -59,34 +59,34 @@ def run_audit(
     shared_files: bool = False,
     result_ttl: float | None = None,
 ) -> AuditResult:
-    """Judge the journals of these queues, or of all, as far back as they are kept.
+    """Audit the journals of these queues, or of all, as far back as they are kept.
 
-    With `result_ttl`, the seconds that every result is kept at least, completed jobs are missed,
-    too, and an id that was completed must not begin anew sooner.
+    `result_ttl` is for how many seconds every result is kept at least. With it, a completed job
+    that is missing, or whose id is used again sooner, is a finding.
     """
     require_seconds("result_ttl", result_ttl)
 
-    def look() -> AuditResult:
+    def audit() -> AuditResult:
         tables = StoreTables(spark, url, queues, names, shared_files=shared_files)
-        return _audit(tables, lake, result_ttl)
+        return _audit_once(tables, lake, result_ttl)
 
-    return look() if lake is None else look_again(lake, look)
+    return audit() if lake is None else look_again(lake, audit)
 
 
-def _audit(tables: StoreTables, lake: Lake | None, result_ttl: float | None) -> AuditResult:
+def _audit_once(tables: StoreTables, lake: Lake | None, result_ttl: float | None) -> AuditResult:
     history = StoreHistory(tables) if lake is None else LakeHistory(tables, lake)
     end = tables.queues.info().cursor
     # The journal up to here; then the jobs; then what has happened since.
     events = history.events(end).cache()
-    # Not cached: what a cache loses is read again, and jobs that have changed by then would not
-    # fit to their events. What is lost here ends the audit with an error.
+    # Not cached: what a cache loses is read again, and the jobs may have changed by then. If a
+    # checkpoint is lost, the audit fails.
     jobs = tables.read("jobs", columns=",".join(JOB_COLUMNS)).localCheckpoint()
     try:
         sizes = events.count(), jobs.count()
         # Only now: a journal may be trimmed at any time until it has been read.
         unseen = history.unseen()
         found = _find(tables, after_cursors(events, gap_ends(unseen)), jobs, unseen, result_ttl)
-        counts, listed = _collected(without_transient(found, tables.read("events", start=end)))
+        counts, listed = _collect(without_transient(found, tables.read("events", start=end)))
     finally:
         events.unpersist()
     return AuditResult(events=sizes[0], jobs=sizes[1], counts=counts, findings=listed, gaps=unseen)
@@ -109,8 +109,8 @@ def _find(
     return findings(events, jobs, limits, trimmed, unaudited, result_ttl=result_ttl)
 
 
-def _collected(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
-    """How many there are of each finding, and the first `LISTED` of all findings."""
+def _collect(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:
+    """How many there are of each finding, and the first `MAX_LISTED` of all."""
     found = found.cache()
     try:
         counts = {

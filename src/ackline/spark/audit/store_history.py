@@ -1,4 +1,4 @@
-"""The part of its journals that a store still has."""
+"""The journals as far back as a store keeps them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.spark.transforms.journal_slices import up_to
 
 
 class StoreTables:
-    """The tables of a store, of the queues that were named or of all."""
+    """The tables of a store, for the named queues or for all."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class StoreTables:
     def read(self, table: str, **options: str) -> DataFrame:
         """A table with the rows of these queues."""
         reader = self.spark.read.format("ackline").options(**self._options, **options)
-        if (alone := self._single_queue(table)) is not None:
-            return reader.option("queue", alone).load(table)
+        if (queue := self._single_queue(table)) is not None:
+            return reader.option("queue", queue).load(table)
         return self.filter_rows(reader.load(table))
 
     def filter_rows(self, rows: DataFrame) -> DataFrame:
@@ -51,11 +51,11 @@ class StoreTables:
         return rows if self.names is None else rows.where(F.col("queue").isin(self.names))
 
     def filter_names(self, names: Collection[str]) -> set[str]:
-        """Those names that are names of these queues."""
+        """Those of the names that belong to these queues."""
         return set(names) if self.names is None else set(names).intersection(self.names)
 
     def _single_queue(self, table: str) -> str | None:
-        """The queue to ask the store for, if it is only one; a dropped queue has no jobs."""
+        """The queue to pass as an option, if there is only one and the table has it."""
         if self.names is None or len(self.names) != 1:
             return None
         (name,) = self.names

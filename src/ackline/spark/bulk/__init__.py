@@ -1,1 +1,1 @@
-"""Many jobs at once: files into jobs, jobs into files, and out of the DLQ by a condition."""
+"""Commands for many jobs at once: load files, export tables, redrive by a condition."""

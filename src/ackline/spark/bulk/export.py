@@ -1,4 +1,4 @@
-"""Jobs or the journal into files."""
+"""Exports jobs or the journal to files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_table(spark: SparkSession, address: StoreAddress, table: str) -> DataFr
 
 
 def payloads_as_text(rows: DataFrame) -> DataFrame:
-    """Payloads and results as text: JSON as it stands, all else an object with its `base64`."""
+    """Payloads and results as text: JSON unchanged, all else as an object with its `base64`."""
     if "codec" not in rows.columns:
         return rows
     # The codec of a result is not recorded, and may differ from that of the payload.
@@ -45,7 +45,7 @@ def _json_or_base64(name: str, is_json: Column) -> Column:
 
 
 def filter_rows(rows: DataFrame, where: str | None) -> DataFrame:
-    """The rows for which a condition holds; a mistake in it is reported before anything runs."""
+    """The rows that match a condition; an error in it is reported before anything runs."""
     if where is None:
         return rows
     try:
@@ -53,7 +53,7 @@ def filter_rows(rows: DataFrame, where: str | None) -> DataFrame:
     except PySparkException as error:
         known = ", ".join(rows.columns)
         raise ConfigError(
-            f"--where cannot be understood: {first_line(error)}\nThe columns are {known}"
+            f"invalid --where: {first_line(error)}\nThe columns are {known}"
         ) from None
 
 
@@ -61,13 +61,13 @@ def export_rows(rows: DataFrame, path: str, format: str, *, overwrite: bool) -> 
     """Write rows as Parquet or JSON lines; returns how many."""
     folder = ExportFolder(path)
     if folder.exists() and not overwrite:
-        raise ConfigError(f"{path} is there already: name another, or add --overwrite")
+        raise ConfigError(f"{path} exists already: name another folder, or add --overwrite")
     with folder.replacing() as new:
         return _write(rows, new, format)
 
 
 def _write(rows: DataFrame, path: str, format: str) -> int:
-    # Counted as they are written: the store may have other rows when it is read again.
+    # Counted while they are written: reading the store again may give other rows.
     counted = Observation()
     seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
     seen.write.format(format).save(path)
@@ -77,12 +77,12 @@ def _write(rows: DataFrame, path: str, format: str) -> int:
 
 
 def require_all_rows(rows: DataFrame, path: str, format: str, written: int) -> None:
-    """Refuse files that lack rows: Spark does not notice if some are removed while it writes."""
+    """Refuse an export that lacks rows: Spark does not notice if files are removed meanwhile."""
     reader = rows.sparkSession.read
     # In JSON, each line is a row.
     table = reader.text(path) if format == "json" else reader.schema(rows.schema).parquet(path)
     if (found := table.count()) != written:
         raise ConfigError(
-            f"{found:,} rows are in the files, and {written:,} were written: somebody has removed "
-            "some of them. Export again"
+            f"the files have {found:,} rows, but {written:,} were written: some files were removed "
+            "meanwhile. Export again"
         )

@@ -1,8 +1,8 @@
-"""An export that takes the place of an earlier one when it is complete, and not before.
+"""Replaces an earlier export by a new one when that is complete.
 
-Of several exports into one folder, the first to end stays, and the others are refused. There is no
-lock, because object stores have none: an export that is about to change the folder first makes a
-folder in it, `_old-…`, and then looks for such folders of others. One of two sees the other.
+Of several exports into one folder, the first to finish is kept, and the others are refused. There
+is no lock, because object stores have none: before an export changes the folder, it creates a
+folder `_old-…` in it and then looks for those of others. Of two exports, one sees the other.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ SUCCESS_FILES = ("_SUCCESS", "._SUCCESS.crc")
 """Files that mark an export as complete."""
 
 FileStamps = dict[str, tuple[int, int | None]]
-"""By name, with sizes and times: some files of all exports have the same names."""
+"""Files by name with sizes and times: all exports have some files of the same names."""
 
 
 class PreviousExport(msgspec.Struct, frozen=True):
-    """What a folder had when an export began."""
+    """What a folder contained when an export began."""
 
     files: FileStamps
     folders: list[str]
 
 
 class ExportFolder:
-    """Where an export is, on this machine or in any file system that pyarrow knows."""
+    """The folder of an export, on this machine or in any file system that pyarrow supports."""
 
     def __init__(self, path: str) -> None:
         self.path = absolute_path(path)
-        """As Spark calls it."""
+        """In Spark's notation."""
         self._files, self._root = open_folder(self.path)
 
     def exists(self) -> bool:
-        """Whether there is anything at its path, or in it."""
+        """Whether it is a file, or a folder that is not empty."""
         return self._is_file() or bool(self._found())
 
     @contextmanager
@@ -55,10 +55,10 @@ class ExportFolder:
         """A path to write to; what is written there then replaces the earlier export.
 
         A folder with anything else in it is refused, because that would be lost. So is a folder
-        into which another export has ended meanwhile.
+        into which another export has finished meanwhile.
         """
         earlier = self._require_export()
-        # Inside, where no reader of tables looks: outside may be another disk, or no permission.
+        # Inside, hidden from readers of tables: outside may be another disk or not writable.
         new, old = f"_new-{new_id()}", f"_old-{new_id()}"
         try:
             yield f"{self.path}/{new}"
@@ -83,8 +83,8 @@ class ExportFolder:
         foreign += [name for name in earlier.folders if not LEFTOVERS.fullmatch(name)]
         if foreign:
             raise ConfigError(
-                f"{self.path} has something that no export wrote, such as {foreign[0]!r}; nothing "
-                "was changed: name another folder, or move that away"
+                f"{self.path} contains something that no export wrote, such as {foreign[0]!r}; "
+                "nothing was changed: name another folder, or move that elsewhere"
             )
         return earlier
 
@@ -114,8 +114,8 @@ class ExportFolder:
 
     def _concurrent_export(self) -> ConfigError:
         return ConfigError(
-            f"another export into {self.path} has ended since this one began, or is about to: this "
-            "one has changed nothing. Export again, one after the other or into several folders"
+            f"another export into {self.path} finished or is finishing: this one changed nothing. "
+            "Export again, one after the other or into different folders"
         )
 
     def _is_file(self) -> bool:
@@ -141,5 +141,5 @@ class ExportFolder:
 
 
 def _success_files_first(names: Iterable[str]) -> list[str]:
-    """Marks of completeness first: no reader is to find them while files are moved."""
+    """Markers of completeness first, so that no reader finds them while files are moved."""
     return sorted(names, key=lambda name: (name not in SUCCESS_FILES, name))

@@ -1,4 +1,4 @@
-"""Files as rows that can become jobs, and the lines of them that cannot be read."""
+"""Reads files as rows for jobs, and the lines that cannot be read."""
 
 from __future__ import annotations
 
@@ -46,41 +46,41 @@ CSV_COLUMN_TYPES: Mapping[str, DataType] = {
 
 COMMA = ","
 OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
-"""What may stand in place of commas, and how a command line has it."""
+"""Other delimiters of CSV files, and how they are written on a command line."""
 
 CSV_OPTIONS = {"multiLine": "true", "escape": '"'}
 """Quotes as in RFC 4180, and as most programs write them: doubled, not after a backslash."""
 
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.\w+\] .*? reading file (\S.*?)\.\s")
 CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
-"""What Java says about a file that it cannot read, and about the cause."""
+"""Java's messages about a file that it cannot read, and about the cause."""
 
 LINE_BREAK = re.compile("[\r\n]")
 
 OTHER_COLUMNS = re.compile(r"CSV header(?:.*\n)*?CSV file: (.*)")
-"""What Spark says about a file whose first line has other names."""
+"""Spark's message about a file whose first line has other names."""
 
 SETTABLE = (*JOB_COLUMNS, "payload")
-"""What `--set` may name."""
+"""What `--set` can set."""
 
 
 class InputRows(msgspec.Struct, frozen=True):
-    """What was read: rows for jobs, and broken lines, None if the format has none."""
+    """What was read: rows for jobs, and malformed lines, None if the format cannot have any."""
 
     rows: DataFrame
     broken: DataFrame | None = None
     lines: CsvLayout | None = None
-    """What the broken lines should be."""
+    """What the malformed lines should look like."""
 
 
 def format_of(paths: Sequence[str], given: str | None) -> str:
-    """The format of files: the one that was given, or the one that their names show."""
+    """The format of files: as given, or by their names."""
     if given is not None:
         return given
     found = {SUFFIXES.get(_suffix(path)) for path in paths}
     if len(found) != 1 or None in found:
         raise ConfigError(
-            "files of which format? Their names do not say it, or say several: add --format "
+            "the format of the files is unclear from their names: add --format "
             f"{', '.join(FORMATS)}"
         )
     return str(found.pop())
@@ -101,10 +101,10 @@ def read_files(
     delimiter: str | None = None,
     computed: Collection[str] = (),
 ) -> InputRows:
-    """The rows of files. A line of JSON is a payload as it stands, byte for byte.
+    """The rows of files. A line of JSON is the payload, byte for byte.
 
-    The fields of a CSV are text, unless Spark is to infer what they are. So is `backoff` if it is
-    among those to be computed: no type of a CSV is a list.
+    The fields of a CSV are text, unless `infer` is set. So is `backoff` if it is to be computed,
+    because a CSV has no lists.
     """
     if delimiter is not None and format != "csv":
         raise ConfigError(f"--delimiter is for CSV, and these files are {format}: leave it out")
@@ -112,7 +112,7 @@ def read_files(
     for path in named:
         require_literal_path(path)
     try:
-        with naming_unreadable_file():
+        with unreadable_file_named():
             return _read(spark, named, format, infer, delimiter, computed)
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
@@ -138,12 +138,12 @@ def _read(
 
 
 @contextmanager
-def naming_unreadable_file() -> Iterator[None]:
-    """Raise an error that says which file cannot be read, and why: Spark's buries that."""
+def unreadable_file_named() -> Iterator[None]:
+    """Raise an error that says which file cannot be read, and why."""
     try:
         yield
     except Exception as error:
-        # Spark wraps what a task raised in an error of its own, or passes on Java's.
+        # Spark wraps the error of a task, or passes on Java's.
         if (unreadable := unreadable_file_error(str(error))) is None:
             raise
         raise unreadable from error
@@ -154,11 +154,10 @@ def unreadable_file_error(text: str) -> ConfigError | None:
     if (found := UNREADABLE.search(text)) is None:
         return None
     causes = CAUSE.findall(text, found.end())
-    why = f": {causes[-1]}" if causes else ""
+    cause = f": {causes[-1]}" if causes else ""
     return ConfigError(
-        f"{display_path(found[1])} cannot be read{why}. Replace it and load again: what is "
-        f"enqueued "
-        "already is not enqueued twice while its job is kept"
+        f"{display_path(found[1])} cannot be read{cause}. Replace it and load again: jobs "
+        "that are enqueued already are not enqueued twice"
     )
 
 
@@ -169,23 +168,23 @@ def require_literal_path(path: str) -> None:
         raise ConfigError(f"{path}: Spark cannot read files with a colon in their names: rename it")
     if name.startswith(("_", ".")) and not os.path.isdir(path):
         raise ConfigError(
-            f"{path}: Spark passes over files whose names begin with {name[0]!r}: rename it"
+            f"{path}: Spark skips files whose names begin with {name[0]!r}: rename it"
         )
     if is_pattern(path) and os.path.exists(path):
-        raise ConfigError(f"{path}: to Spark this is a pattern, not a name: rename it")
+        raise ConfigError(f"{path}: Spark takes this name for a pattern: rename it")
 
 
 def require_json_lines(first: Sequence[str] | None) -> None:
-    """Refuse one document over many lines: each line would be refused or, worse, become a job."""
+    """Refuse a document over many lines: each line would be rejected or become a job."""
     if first is not None and first[0] in ("[", "{"):
         raise ConfigError(
-            "a file of JSON has one value in each line, and this one begins with "
-            f"{first[0]!r} alone: write it in lines first, such as with jq -c '.[]' FILE"
+            "a JSON file must have one value in each line, but this one begins with a line "
+            f"{first[0]!r}: convert it first, such as with jq -c '.[]' FILE"
         )
 
 
 def files_with_unbalanced_quotes(lines: DataFrame) -> list[str]:
-    """The files in which a quote may be left open; one that is not UTF-8 is refused.
+    """The files in which a quote may be unclosed; one that is not UTF-8 is refused.
 
     Spark would silently replace the characters that it cannot read.
     """
@@ -206,7 +205,7 @@ def files_with_unbalanced_quotes(lines: DataFrame) -> list[str]:
 
 
 def _require_closed_quotes(rows: DataFrame, last: str, odd: Sequence[str]) -> None:
-    """Refuse a file with a quote left open: all lines after it would become its last value.
+    """Refuse a file with an unclosed quote: all lines after it would become its last value.
 
     An odd number of quotes is no proof of that: a quote within an unquoted value means nothing.
     """
@@ -247,14 +246,14 @@ def _read_csv(
     )
     schema = StructType()
     for name, type in zip(names, types, strict=True):
-        # Columns that describe a job have fixed types: a line with another type is broken.
+        # Columns that describe a job have fixed types: a line with another type is malformed.
         schema.add(name, known.get(name, type))
     # Spark fills this column only if the schema has it.
     schema.add(MALFORMED_COLUMN, StringType())
     # By default, Spark would apply the names of the first file to all files.
     reader = spark.read.options(**csv, header="true", enforceSchema="false")
     reader = reader.options(columnNameOfCorruptRecord=MALFORMED_COLUMN).schema(schema)
-    # Spark refuses to read that column alone, unless the rows are cached.
+    # Spark reads that column alone only from cached rows.
     rows = reader.csv(paths).cache()
     _require_same_columns(rows, names)
     _require_closed_quotes(reader.csv(paths), names[-1], odd)
@@ -278,17 +277,17 @@ def csv_column_names(first: Sequence[str | None] | None) -> list[str]:
             "quote before it"
         )
     if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise ConfigError(f"the CSV has several columns {twice[0]!r}: name each another way")
+        raise ConfigError(f"the CSV has several columns {twice[0]!r}: give each its own name")
     return names
 
 
 def require_comma_separated(names: Sequence[str]) -> None:
-    """Refuse a CSV that seems to have another character where others have commas."""
+    """Refuse a CSV that seems to have another delimiter."""
     for character, written in OTHER_DELIMITERS.items():
         if len(names) == 1 and character in names[0]:
             raise ConfigError(
-                f"the CSV names a single column, {names[0][:40]!r}. Are its values separated by "
-                f"something else than commas? Then add --delimiter {written}; if not, add "
+                f"the CSV names a single column, {names[0][:40]!r}. If its values are not "
+                f"separated by commas, add --delimiter {written}; if not, add "
                 "--delimiter ,"
             )
 
@@ -298,7 +297,7 @@ def _require_same_columns(rows: DataFrame, names: Sequence[str]) -> None:
     try:
         rows.count()
     except Exception as error:
-        # Spark wraps what a task raised in an error of its own, or passes on Java's.
+        # Spark wraps the error of a task, or passes on Java's.
         if (other := OTHER_COLUMNS.search(str(error))) is None:
             raise
         raise ConfigError(
@@ -318,11 +317,11 @@ def with_set_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFra
             *(F.col(quote_column(f"+{name}")).alias(name) for name in expressions),
         )
     except PySparkException as error:
-        raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+        raise ConfigError(f"invalid --set: {first_line(error)}") from None
 
 
 def require_settable_fields(names: Iterable[str]) -> None:
-    """Refuse names of `--set` that no field of a job has."""
+    """Refuse names of `--set` that are no fields of a job."""
     for name in names:
         if name not in SETTABLE:
             hint = suggest_similar(name, SETTABLE) or f"there are {', '.join(SETTABLE)}"

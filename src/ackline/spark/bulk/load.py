@@ -1,4 +1,4 @@
-"""Files into jobs. If a file is loaded twice, nothing is enqueued twice while its job is kept."""
+"""Loads files as jobs. Loading a file again enqueues nothing twice while its jobs are kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, StringType, StructType
 
 from ackline.core.errors import ConfigError
-from ackline.spark.bulk.input_files import CSV_COLUMN_TYPES, InputRows, naming_unreadable_file
+from ackline.spark.bulk.input_files import CSV_COLUMN_TYPES, InputRows, unreadable_file_named
 from ackline.spark.bulk.malformed_csv import CsvLayout
 from ackline.spark.options import JobsWriteOptions
 from ackline.spark.store.address import StoreAddress
@@ -21,11 +21,11 @@ from ackline.spark.writing.columns import (
     classify_columns,
 )
 from ackline.spark.writing.job_writer import enqueue_rows
-from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectedRowsTarget
+from ackline.spark.writing.rejected_rows import RejectedRow
+from ackline.spark.writing.rejected_target import RejectedRowsTarget
 
 FROM_JSON_TYPES = {"headers": "map<string,string>", "keys_if_undelivered": "array<array<string>>"}
-"""Columns that no cast makes of text, and their types."""
+"""Columns whose types need `from_json` instead of a cast."""
 
 TASK_REPORT_SCHEMA = (
     "written long, known long, refused long, row string, error string, reason string"
@@ -42,22 +42,22 @@ _ARROW = pyarrow.schema(
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the rows of files."""
+    """How many rows were enqueued, and which were rejected."""
 
     enqueued: int
     duplicates: int
-    """Rows whose id was enqueued before, or is in the files twice: the first to arrive is kept."""
+    """Rows whose id was enqueued before or is in the files twice; the first one counts."""
     rejected: int
     rejected_rows: list[RejectedRow]
-    """The refused rows, unless a folder has them."""
+    """The rejected rows, unless they are in a folder."""
 
 
 def load_files(
     files: InputRows, options: JobsWriteOptions, address: StoreAddress, name: str
 ) -> LoadResult:
-    """Enqueue each row; those that cannot be jobs come back with the reason, or go to a folder."""
+    """Enqueue each row; rejected rows are returned with the reason, or go to a folder."""
     columns, names = classify_file_columns(files.rows.schema, options), files.rows.columns
-    rejects = RejectedRowsTarget.create(
+    rejected_target = RejectedRowsTarget.create(
         options.rejected_path, name, options.max_rejected, "--rejected FOLDER"
     )
     # Spark looks columns up by name, and would take a dot for access to a field.
@@ -65,14 +65,14 @@ def load_files(
 
     def enqueue(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         named = (batch.rename_columns(names) for batch in batches)
-        return enqueue_task(address, options, columns, named, rejects)
+        return enqueue_task(address, options, columns, named, rejected_target)
 
-    with naming_unreadable_file():
+    with unreadable_file_named():
         rows = numbered.mapInArrow(enqueue, TASK_REPORT_SCHEMA).toArrow().to_pylist()
     if files.broken is not None and (lines := files.lines) is not None:
-        aside = rejects.named(f"{name}-broken")
+        malformed = rejected_target.named(f"{name}-broken")
         broken = _with_numbered_columns(files.broken).mapInArrow(
-            lambda batches: reject_task(address, batches, aside, lines), TASK_REPORT_SCHEMA
+            lambda batches: reject_task(address, batches, malformed, lines), TASK_REPORT_SCHEMA
         )
         rows += broken.toArrow().to_pylist()
     return LoadResult(
@@ -84,7 +84,7 @@ def load_files(
 
 
 def classify_file_columns(schema: StructType, options: JobsWriteOptions) -> ColumnRoles:
-    """The columns by what they are for; what is wrong is refused as a command says it."""
+    """The columns by their use; errors name the options of the command."""
     try:
         return classify_columns(schema, options)
     except WrongColumnType as error:
@@ -96,16 +96,16 @@ def classify_file_columns(schema: StructType, options: JobsWriteOptions) -> Colu
 
 
 def _suggested_set(column: str, kind: DataType) -> str:
-    """The option that makes a column what it must be."""
+    """The option that converts a column."""
     if column in FROM_JSON_TYPES:
         text = column if isinstance(kind, StringType) else f"to_json({column})"
         return f"--set \"{column}=from_json({text}, '{FROM_JSON_TYPES[column]}')\""
     if column == "backoff" and isinstance(kind, ArrayType):
         return '--set "backoff=cast(backoff as array<double>)"'
-    said = f'--set "{column}=cast({column} as {CSV_COLUMN_TYPES[column].simpleString()})"'
+    option = f'--set "{column}=cast({column} as {CSV_COLUMN_TYPES[column].simpleString()})"'
     if column == "backoff":
-        said += ", or for a list --set \"backoff=from_json(backoff, 'array<double>')\""
-    return said
+        option += ", or for a list --set \"backoff=from_json(backoff, 'array<double>')\""
+    return option
 
 
 def enqueue_task(
@@ -113,10 +113,10 @@ def enqueue_task(
     options: JobsWriteOptions,
     columns: ColumnRoles,
     batches: Iterator[pyarrow.RecordBatch],
-    rejects_place: RejectedRowsTarget,
+    rejected_target: RejectedRowsTarget,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What one task did: how many were written, then a row for each refused one to be listed."""
-    done = enqueue_rows(address, options, columns, batches, rejects_place)
+    """The report of one task: its counts, then a row for each rejected one that is listed."""
+    done = enqueue_rows(address, options, columns, batches, rejected_target)
     yield _report(done.written, done.known, done.rejected, done.listed)
 
 
@@ -127,14 +127,14 @@ def _with_numbered_columns(rows: DataFrame) -> DataFrame:
 def reject_task(
     address: StoreAddress,
     batches: Iterator[pyarrow.RecordBatch],
-    rejects_place: RejectedRowsTarget,
+    rejected_target: RejectedRowsTarget,
     lines: CsvLayout,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Lines that could not be read, reported in the same way."""
-    with rejects_place.open(address) as rejects:
+    """The report of a task with malformed lines."""
+    with rejected_target.open(address) as rejected_sink:
         for batch in batches:
-            rejects.add(list(lines.refused(batch)), 0)
-    yield _report(0, 0, rejects.count, rejects.listed)
+            rejected_sink.add(list(lines.refused(batch)), 0)
+    yield _report(0, 0, rejected_sink.count, rejected_sink.listed)
 
 
 def _report(

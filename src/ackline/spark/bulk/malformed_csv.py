@@ -1,4 +1,4 @@
-"""Lines of a CSV that Spark could not read, each with the reason, which Spark does not tell."""
+"""Malformed lines of a CSV, with the reasons, which Spark does not give."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow
 
-from ackline.spark.writing.rejected import RejectedRow
+from ackline.spark.writing.rejected_rows import RejectedRow
 
 TYPE_NAMES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "a whole number"),
@@ -28,13 +28,13 @@ UNKNOWN_REASON = (
 
 
 class CsvLayout(msgspec.Struct, frozen=True):
-    """What each line of a CSV has: its columns with their types, as Spark writes them."""
+    """The columns of a CSV with their types, in Spark's notation."""
 
     columns: tuple[tuple[str, str], ...]
     delimiter: str
 
     def refused(self, batch: pyarrow.RecordBatch) -> Iterator[RejectedRow]:
-        """The lines of a batch: what Spark could read of the columns, then the text of the line."""
+        """The lines of a batch, which has the columns that Spark could read, then the line."""
         *values, lines = batch.columns
         for number, line in enumerate(lines.to_pylist()):
             missing = [not value[number].is_valid for value in values]

@@ -1,4 +1,4 @@
-"""Names of files and columns: as their user writes them, and as Spark does."""
+"""Names of files and columns in the notations of users and of Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def quote_column(name: str) -> str:
 
 
 def display_path(uri: str) -> str:
-    """A file as its user calls it.
+    """The name of a file for messages.
 
     >>> display_path("file:///data/all%20mails.csv"), display_path("s3://data/mails.csv")
     ('/data/all mails.csv', 's3://data/mails.csv')

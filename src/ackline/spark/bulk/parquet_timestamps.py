@@ -1,4 +1,4 @@
-"""Parquet as rows, with times in nanoseconds, which pandas writes and Spark does not read."""
+"""Reads Parquet with times in nanoseconds, which pandas writes and Spark does not read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     try:
         return spark.read.parquet(*paths)
     except Exception as error:
-        # Spark wraps what a task raised in an error of its own, or passes on Java's.
+        # Spark wraps the error of a task, or passes on Java's.
         if "TIMESTAMP(NANOS" not in str(error):
             raise
     files = spark.read.format("binaryFile").load(list(paths)).inputFiles()
@@ -69,7 +69,7 @@ def _time(name: str, zoned: bool) -> Any:
 
 
 def columns_in_nanoseconds(files: Sequence[str]) -> dict[str, bool]:
-    """The columns with times in nanoseconds, and whether they are instants; alike in all files."""
+    """The columns with times in nanoseconds, and whether they have a zone, alike in all files."""
     found = {file: _in_nanoseconds(file) for file in files}
     first = found[files[0]]
     for file, columns in found.items():
@@ -77,8 +77,7 @@ def columns_in_nanoseconds(files: Sequence[str]) -> dict[str, bool]:
             names = ", ".join(repr(name) for name in sorted(dict(columns.items() ^ first.items())))
             raise ConfigError(
                 f"{display_path(file)} and {display_path(files[0])} differ in the unit of the "
-                f"times in "
-                f"{names}: load them one after the other"
+                f"times in {names}: load them one after the other"
             )
     return first
 
@@ -107,5 +106,5 @@ def _schema_of(file: str) -> pyarrow.Schema:
         ) from None
 
 
-def _refusal(file: str, column: str, what: str) -> ConfigError:
-    return ConfigError(f"{display_path(file)}: column {column!r} has {what}: {REWRITE_HINT}")
+def _refusal(file: str, column: str, problem: str) -> ConfigError:
+    return ConfigError(f"{display_path(file)}: column {column!r} has {problem}: {REWRITE_HINT}")

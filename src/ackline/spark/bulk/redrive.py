@@ -1,4 +1,4 @@
-"""Redrives jobs of the DLQ by a condition: each job once, however often this is run."""
+"""Redrives jobs of the DLQ by a condition; repeating it redrives no job twice."""
 
 from __future__ import annotations
 
@@ -27,53 +27,53 @@ from ackline.spark.bulk.input_files import first_line
 from ackline.spark.store.address import StoreAddress
 from ackline.spark.store.retry import retry_transient
 from ackline.spark.writing.json_columns import validated_json
-from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectedRowsTarget
+from ackline.spark.writing.rejected_rows import RejectedRow
+from ackline.spark.writing.rejected_target import RejectedRowsTarget
 
 MAX_BATCH = 500
 """Jobs per round trip."""
 
 RETRY_FOR = 60.0
-"""Seconds that a task tries a store again for that cannot be used, as readers and writers do."""
+"""Seconds that a task retries calls to an unavailable store, as readers and writers do."""
 
 SETTABLE = ("payload", "priority")
 
 TASKS = 16
-"""Tasks of a redrive: only one reads the DLQ of a queue, and alone it would show no progress."""
+"""Tasks of a redrive: the single task that reads the DLQ of a queue would show no progress."""
 
 LISTED = 10
-"""How many refused jobs of each task a check shows."""
+"""Rejected jobs that a check lists for each task."""
 
 _REJECTED = [(name, pyarrow.string()) for name in ("row", "error", "reason")]
-_COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "left_alone", "refused")]
+_COUNTS = [(name, pyarrow.int64()) for name in ("redriven", "skipped", "refused")]
 _ARROW = pyarrow.schema([("queue", pyarrow.string()), *_COUNTS, *_REJECTED])
 _CHECKED_ARROW = pyarrow.schema([("refused", pyarrow.int64()), *_REJECTED])
 TASK_REPORT_SCHEMA, REJECTIONS_SCHEMA = from_arrow_schema(_ARROW), from_arrow_schema(_CHECKED_ARROW)
 
-_NOTHING = {"redriven": 0, "left_alone": 0, "refused": 0}
+_NOTHING = {"redriven": 0, "skipped": 0, "refused": 0}
 
 
 class RedriveResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the jobs that were chosen."""
+    """How many of the selected jobs were redriven, skipped and rejected."""
 
     redriven: Mapping[str, int]
     """By queue."""
     skipped: int
-    """Jobs that were left alone, because they have changed since they were chosen: they were
-    redriven by others, or have failed again."""
+    """Jobs that have changed since they were selected: they were redriven by others, or have
+    failed again."""
     refused: int
-    """Jobs that could not be changed as `--set` says; they are still in the DLQ."""
+    """Jobs whose `--set` values are invalid; they are still in the DLQ."""
     rejected: list[RejectedRow]
-    """The refused jobs, unless a folder has them."""
+    """The rejected jobs, unless they are in a folder."""
 
 
 def plan_redrive(
     dead: DataFrame, expressions: Mapping[str, str], rate: float | None, total: int
 ) -> DataFrame:
-    """For each chosen job: which failure of it is meant, what to change, and when it is due.
+    """For each selected job: its failure, what to change, and when it is due.
 
-    With a rate, jobs are spread by their ids over the time that `total` of them take, the same way
-    each time.
+    With a rate, jobs are spread over the time that `total` of them take, by their ids and so the
+    same way each time.
     """
     require_settable(expressions)
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
@@ -93,7 +93,7 @@ def plan_redrive(
             F.coalesce(*nulls, F.lit(None).cast("string")).alias("set_to_null"),
         )
     except PySparkException as error:
-        raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+        raise ConfigError(f"invalid --set: {first_line(error)}") from None
 
 
 def require_settable(names: Iterable[str]) -> None:
@@ -101,7 +101,7 @@ def require_settable(names: Iterable[str]) -> None:
     for name in names:
         if name not in SETTABLE:
             raise ConfigError(
-                f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
+                f"--set {name}=…: only {' and '.join(SETTABLE)} of a failed job can be set"
             )
 
 
@@ -121,7 +121,7 @@ def duration_at_rate(total: int, rate: float | None) -> float:
 
 
 def require_whole_number(priority: DataType) -> None:
-    """Refuse a priority that is not a whole number: how to round it is not for us to decide."""
+    """Refuse a priority that is not a whole number, instead of rounding it."""
     if not isinstance(priority, (IntegralType, NullType)):
         raise ConfigError(
             f"--set priority=… is {priority.simpleString()}, but must be a whole number: "
@@ -130,11 +130,11 @@ def require_whole_number(priority: DataType) -> None:
 
 
 def redrive_jobs(
-    plan: DataFrame, address: StoreAddress, by: str, rejects_place: RejectedRowsTarget
+    plan: DataFrame, address: StoreAddress, by: str, rejected_target: RejectedRowsTarget
 ) -> RedriveResult:
     """Redrive the planned jobs, in several tasks."""
     reports = plan.repartition(TASKS, "queue", "id").mapInArrow(
-        lambda batches: redrive_task(address, by, batches, rejects_place), TASK_REPORT_SCHEMA
+        lambda batches: redrive_task(address, by, batches, rejected_target), TASK_REPORT_SCHEMA
     )
     rows = reports.toArrow().to_pylist()
     counts: dict[str, int] = {}
@@ -143,7 +143,7 @@ def redrive_jobs(
             counts[row["queue"]] = counts.get(row["queue"], 0) + row["redriven"]
     return RedriveResult(
         redriven=counts,
-        skipped=sum(row["left_alone"] for row in rows),
+        skipped=sum(row["skipped"] for row in rows),
         refused=sum(row["refused"] for row in rows),
         rejected=RejectedRow.in_report(rows),
     )
@@ -153,11 +153,11 @@ def redrive_task(
     address: StoreAddress,
     by: str,
     batches: Iterator[pyarrow.RecordBatch],
-    rejects_place: RejectedRowsTarget,
+    rejected_target: RejectedRowsTarget,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """What one task did, then a row for each refused job to be listed."""
+    """The report of one task: its counts, then a row for each rejected job that is listed."""
     with (
-        rejects_place.open(address) as rejects,
+        rejected_target.open(address) as rejected_sink,
         closing(retry_transient(address.connect, RETRY_FOR)) as queues,
     ):
         done = 0
@@ -166,12 +166,12 @@ def redrive_task(
                 rows = batch.slice(start, MAX_BATCH).to_pylist()
                 counts, rejected = _redrive(queues, rows, by)
                 done += sum(count["redriven"] for count in counts)
-                rejects.add(rejected, done)
+                rejected_sink.add(rejected, done)
                 yield pyarrow.RecordBatch.from_pylist(counts, _ARROW)
     yield pyarrow.RecordBatch.from_pylist(
         [
-            {**_NOTHING, "refused": rejects.count},
-            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in rejects.listed),
+            {**_NOTHING, "refused": rejected_sink.count},
+            *({**_NOTHING, **msgspec.structs.asdict(one)} for one in rejected_sink.listed),
         ],
         _ARROW,
     )
@@ -188,8 +188,8 @@ def _redrive(
         redriven, refused = retry_transient(
             partial(_redrive_queue, queues[name], queue_rows, by), RETRY_FOR
         )
-        left_alone = len(queue_rows) - redriven - len(refused)
-        counts.append({**_NOTHING, "queue": name, "redriven": redriven, "left_alone": left_alone})
+        skipped = len(queue_rows) - redriven - len(refused)
+        counts.append({**_NOTHING, "queue": name, "redriven": redriven, "skipped": skipped})
         rejected += refused
     return counts, rejected
 
@@ -197,19 +197,19 @@ def _redrive(
 def _redrive_queue(
     queue: Queue[Any, Any], rows: Sequence[dict[str, Any]], by: str
 ) -> tuple[int, list[RejectedRow]]:
-    """How many were redriven, and which could not be changed as `--set` says.
+    """How many were redriven, and which were rejected.
 
-    It can be repeated: jobs that the first call has redriven are then left alone.
+    It can be repeated: jobs that the first call has redriven are then skipped.
     """
-    meant = unchanged_since_plan(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
+    unchanged = unchanged_since_plan(queue.store.get(queue.key, [row["id"] for row in rows]), rows)
     rejected, steps = [], []
-    for row in meant:
+    for row in unchanged:
         try:
             change = _change(queue, row)
         except InvalidJob as error:
             rejected.append(RejectedRow.of(row, error))
             continue
-        # The store checks the token again in the step itself: others may redrive it meanwhile.
+        # The store checks the token again: others may redrive the job meanwhile.
         step = lifecycle.redrive(row["id"], row["delay"], by, token=row["token"], change=change)
         steps.append(step)
     return sum(verdict.applied for verdict in queue.apply(steps)), rejected
@@ -218,7 +218,7 @@ def _redrive_queue(
 def unchanged_since_plan(
     found: Sequence[Record | None], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The jobs that are still in the DLQ because of the failure they were chosen for."""
+    """The jobs that are still in the DLQ because of the same failure."""
     return [
         row
         for record, row in zip(found, rows, strict=True)
@@ -228,7 +228,7 @@ def unchanged_since_plan(
 
 def _change(queue: Queue[Any, Any], row: dict[str, Any]) -> Edit | None:
     if (name := row["set_to_null"]) is not None:
-        raise InvalidOption(f"--set {name}=… is NULL for this job: say what it is to be instead")
+        raise InvalidOption(f"--set {name}=… is NULL for this job: give a value")
     payload, priority = row["payload"], row["priority"]
     if payload is None and priority is None:
         return None
@@ -248,11 +248,11 @@ def _payload(queue: Queue[Any, Any], codec: str, text: str) -> bytes:
     return queue.serdes.encode_payload(msgspec.Raw(validated_json("payload", text)))
 
 
-# --- what would be refused ---
+# --- checking without changes ---
 
 
 class Rejections(msgspec.Struct, frozen=True, kw_only=True):
-    """What a redrive would refuse."""
+    """What a redrive would reject."""
 
     refused: int
     rejected: list[RejectedRow]
@@ -260,7 +260,7 @@ class Rejections(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_rejections(plan: DataFrame, address: StoreAddress) -> Rejections:
-    """Try the changes of all chosen jobs, and store none."""
+    """Compute the changes of all selected jobs, and store none."""
     reports = plan.repartition(TASKS, "queue", "id").mapInArrow(
         lambda batches: find_rejections_task(address, batches), REJECTIONS_SCHEMA
     )
@@ -274,7 +274,7 @@ def find_rejections(plan: DataFrame, address: StoreAddress) -> Rejections:
 def find_rejections_task(
     address: StoreAddress, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """How many one task would refuse, with the first of them."""
+    """How many jobs one task would reject, and the first of them."""
     refused, listed = 0, list[RejectedRow]()
     with closing(retry_transient(address.connect, RETRY_FOR)) as queues:
         for batch in batches:

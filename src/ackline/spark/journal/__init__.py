@@ -1,1 +1,1 @@
-"""TODO."""
+"""The journals of a store: ranges that tasks read, and gaps."""

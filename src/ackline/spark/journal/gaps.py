@@ -1,4 +1,4 @@
-"""Events that nobody can read any more, because a journal has dropped them."""
+"""Events that were dropped from a journal before they were read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackline.spark.journal.journals import JOURNAL_START
 from ackline.stores.contract import Store
 
 MAX_LISTED = 20
-"""Gaps of one queue that are listed one by one: a stream that always skips has ever more."""
+"""Gaps of one queue that are listed one by one: a stream that skips may find ever more."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,15 +23,15 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str
     until: str
     retained_from: float | None = None
-    """When the first event happened that is kept after them; None if there was none yet."""
+    """When the first event that is kept after them happened; None if there was none yet."""
     skipped_at: float | None = None
-    """When a stream went on without them; None if no stream skipped them."""
+    """When a stream skipped them; None if none did."""
     count: int = 1
-    """How many gaps this stands for: the oldest of many are joined, with what is between them."""
+    """How many gaps this stands for: if there are many, the oldest are merged into one."""
 
 
 def find_gap(store: Store, key: QueueKey, after: str = JOURNAL_START) -> Gap | None:
-    """What a queue's journal has dropped after a place so far; None if it is whole from there."""
+    """What a queue's journal has dropped after a cursor; None if it is complete from there."""
     try:
         store.events(key, after, 1)
     except EventsDropped as error:
@@ -42,7 +42,7 @@ def find_gap(store: Store, key: QueueKey, after: str = JOURNAL_START) -> Gap | N
 
 
 def compact_gaps(gaps: list[Gap]) -> list[Gap]:
-    """The same gaps, in order; if a queue has many, its oldest are joined into one."""
+    """The same gaps, in order; if a queue has many, its oldest are merged into one."""
     kept = []
     for queue in dict.fromkeys(gap.queue for gap in gaps):
         own = [gap for gap in gaps if gap.queue == queue]
@@ -57,7 +57,7 @@ def _merged(gaps: list[Gap]) -> Gap:
 
 
 def gap_ends(gaps: Iterable[Gap]) -> dict[str, str]:
-    """Where the last gap of each queue ends: lives that go through one cannot be followed."""
+    """Where the last gap of each queue ends: jobs cannot be followed across a gap."""
     ends: dict[str, str] = {}
     for gap in gaps:
         ends[gap.queue] = max(gap.until, ends.get(gap.queue, gap.until), key=read_cursor)

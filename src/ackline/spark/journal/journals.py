@@ -1,4 +1,4 @@
-"""The journals of a store: which there are, where they begin, and which have news."""
+"""The journals of a store: which there are, where they begin, and which have new events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOURNAL_START = make_cursor(0, 0)
 """Where a complete journal begins."""
 
 SCAN_PAGE = 5000
-"""Events in memory while they are counted: few, because they may be large."""
+"""Events per read while scanning or counting: few, because they may be large."""
 
 
 def list_journals(queues: Queues) -> list[str]:
@@ -40,21 +40,21 @@ def first_cursors(queues: Queues) -> dict[str, str | None]:
 def start_cursor(store: Store, key: QueueKey, end: str) -> str:
     """Just before the oldest event of a queue's journal; `end` if there is no event before that.
 
-    Reading from this place fails if that event was dropped meanwhile; reading without a cursor
-    would not notice.
+    Reading from this cursor fails if that event was dropped meanwhile; reading without a cursor
+    would not.
     """
     oldest = store.events(key, None, 1)
     return min(cursor_before(oldest[0]), end, key=read_cursor) if oldest else end
 
 
 def cursor_before(event: Event) -> str:
-    """The place before the batch of an event."""
+    """The cursor before the batch of an event."""
     return make_cursor(read_cursor(event.cursor)[0], 0)
 
 
 def full_range(queues: Queues, only: str | None) -> tuple[dict[str, str], str]:
     """Where the journals of all queues begin, or that of `only` one, and where they end now."""
-    # The end first: a queue that is made after this has no events before that end.
+    # The end first: a queue that is created later has no events before it.
     end = queues.info().cursor
     names = list_journals(queues) if only is None else [only]
     keys = {name: QueueKey(queues.tenant, name) for name in names}
@@ -62,18 +62,18 @@ def full_range(queues: Queues, only: str | None) -> tuple[dict[str, str], str]:
 
 
 class ActiveQueues(msgspec.Struct, frozen=True):
-    """The queues that have events after a place, up to and including `end`."""
+    """The queues that have events after a cursor, up to and including `end`."""
 
     names: frozenset[str]
     end: str
 
 
 def find_active_queues(queues: Queues, after: str, end: str, known: int) -> ActiveQueues | None:
-    """The queues with events between two places, read from the journal of all queues.
+    """The queues with events between two cursors, read from the journal of all queues.
 
-    None if it is quicker to ask each of the `known` queues, or if only they can say what was
-    dropped. The news ends where reading ended, if that is before `end`: an event that is not
-    there yet comes after all that were read, so none can be skipped.
+    None if it is quicker to read each of the `known` queues, or if some events were dropped. The
+    result ends where reading ended, if that is before `end`: later events come after all that
+    were read, so none is skipped.
     """
     names, left = set[str](), ROWS_PER_REQUEST * (known + 1)
     while read_cursor(after) < read_cursor(end):
@@ -92,6 +92,6 @@ def find_active_queues(queues: Queues, after: str, end: str, known: int) -> Acti
 
 
 def require_not_past_end(cursor: str, end: str) -> None:
-    """Refuse to begin after the end of all journals: events would be skipped unnoticed."""
+    """Refuse a start after the end of all journals: events would be skipped silently."""
     if read_cursor(cursor) > read_cursor(end):
         raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")

@@ -1,4 +1,4 @@
-"""The journal in stretches that can be read separately, in parallel and repeatedly."""
+"""The journal in ranges that can be read separately, in parallel and repeatedly."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ackline.spark.store.retry import retry_transient
 from ackline.spark.store.task_balance import balance
 
 SAMPLE_SIZE = 20
-"""Events of a queue that are read to judge how many it has: few, because each queue is asked."""
+"""Events of a queue that are read to estimate how many it has."""
 
 RANGES_PER_TASK = 4
-"""A queue is cut if it has more than this part of what a task should have: what is large is only
-estimated, and so no task depends on one estimate."""
+"""A queue is split if it has more than this fraction of a task: sizes are only estimates, so each
+task gets several ranges."""
 
 
 class JournalRange(msgspec.Struct, frozen=True):
@@ -33,66 +33,70 @@ class JournalRange(msgspec.Struct, frozen=True):
 def plan_ranges(
     queues: Queues, starts: Mapping[str, str], ends: Mapping[str, str], tasks: int
 ) -> list[list[JournalRange]]:
-    """The journals between two places, for about this many tasks.
+    """The journals between two cursors, split among about this many tasks.
 
-    Small queues share a task, a large one is cut. Which task reads what depends only on what the
-    journals have there, and all tasks together read the same in any case.
+    Small queues share a task, a large one is split. All tasks together read the same events
+    however they are split.
     """
     whole = [
         JournalRange(queue, starts[queue], end)
         for queue, end in ends.items()
         if read_cursor(starts[queue]) < read_cursor(end)
     ]
-    sizes = {stretch: _estimate_rows(queues, stretch) for stretch in whole}
+    sizes = {journal_range: _estimate_rows(queues, journal_range) for journal_range in whole}
     return balance(_split_large(sizes, tasks), tasks)
 
 
-def _estimate_rows(queues: Queues, stretch: JournalRange) -> int:
-    """How many events a stretch has: exact if they are few, else judged by the first of them."""
-    key = QueueKey(queues.tenant, stretch.queue)
+def _estimate_rows(queues: Queues, journal_range: JournalRange) -> int:
+    """How many events a range has: exact if there are few, else estimated from the first."""
+    key = QueueKey(queues.tenant, journal_range.queue)
     try:
-        found = Events.from_sequence(queues.store.events(key, stretch.after, SAMPLE_SIZE))
+        found = Events.from_sequence(queues.store.events(key, journal_range.after, SAMPLE_SIZE))
     except EventsDropped:
-        return 0  # Whoever reads it says so.
-    page = found.until(stretch.until)
+        return 0  # Reading it raises the error.
+    page = found.until(journal_range.until)
     if page.cursor is None or len(page) < SAMPLE_SIZE:
         return len(page)
-    first, here, last = (read_cursor(at)[0] for at in (stretch.after, page.cursor, stretch.until))
+    first, here, last = (
+        read_cursor(at)[0] for at in (journal_range.after, page.cursor, journal_range.until)
+    )
     return len(page) * max(1, last - first) // max(1, here - first)
 
 
 def _split_large(sizes: Mapping[JournalRange, int], tasks: int) -> dict[JournalRange, int]:
-    """Large stretches in several pieces of about equal length."""
+    """Split large ranges into several of about equal length."""
     least, pieces = tasks // max(1, len(sizes)), tasks * RANGES_PER_TASK
     total = max(1, sum(sizes.values()))
     shorter: dict[JournalRange, int] = {}
-    for stretch, size in sizes.items():
+    for journal_range, size in sizes.items():
         share = max(least, -(-pieces * size // total))
-        steps = [*_split(stretch, min(share, tasks, size))]
+        steps = [*_split(journal_range, min(share, tasks, size))]
         shorter |= dict.fromkeys(steps, size // len(steps))
     return shorter
 
 
-def _split(stretch: JournalRange, count: int) -> Iterator[JournalRange]:
-    """Cut by the numbers of batches, so that no event has to be read for it."""
-    first, last = read_cursor(stretch.after)[0], read_cursor(stretch.until)[0]
+def _split(journal_range: JournalRange, count: int) -> Iterator[JournalRange]:
+    """Split by the numbers of batches, so that no event has to be read for it."""
+    first, last = read_cursor(journal_range.after)[0], read_cursor(journal_range.until)[0]
     count = max(1, min(count, last - first))
     marks = [make_cursor(first + (last - first) * step // count, 0) for step in range(1, count)]
     return map(
-        partial(JournalRange, stretch.queue), [stretch.after, *marks], [*marks, stretch.until]
+        partial(JournalRange, journal_range.queue),
+        [journal_range.after, *marks],
+        [*marks, journal_range.until],
     )
 
 
 def read_range(
-    queues: Queues, stretch: JournalRange, page_size: Callable[[], int], retry_for: float
+    queues: Queues, journal_range: JournalRange, page_size: Callable[[], int], retry_for: float
 ) -> Iterator[Events]:
-    """The events of a stretch, a page at a time; `EventsDropped` if some are gone."""
-    key, after = QueueKey(queues.tenant, stretch.queue), stretch.after
+    """The events of a range, a page at a time; `EventsDropped` if some are gone."""
+    key, after = QueueKey(queues.tenant, journal_range.queue), journal_range.after
     while True:
         found = Events.from_sequence(
             retry_transient(partial(queues.store.events, key, after, page_size()), retry_for)
         )
-        page = found.until(stretch.until)
+        page = found.until(journal_range.until)
         if page.cursor is not None:
             yield page
         if page.cursor is None or page.cursor != found.cursor:

@@ -1,1 +1,1 @@
-"""Reports on a lake: their contents (`facts`), and how they look as a page (`page`, `plots`)."""
+"""Reports on a lake: `report_data` collects the contents, `html_page` and `charts` render them."""

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no script and no other file."""
+"""A report as a single HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHART_ROWS = 12
 """Rows of a chart of quantiles."""
 
 
-def render_page(report: Report, made: datetime.datetime) -> str:
+def render_page(report: Report, made_at: datetime.datetime) -> str:
     """The whole page."""
     style = files("ackline.spark.reports").joinpath("page.css").read_text()
     sections = {
@@ -64,8 +64,9 @@ def render_page(report: Report, made: datetime.datetime) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Ackline report, {days}</title><style>{style}</style></head><body><main>"
         f"<h1>Ackline report</h1><p>{days}, all times UTC. {escape(report.store)}</p>"
-        f"{_freshness(report, made)}<nav>{links}</nav>{_gaps(report)}{_cards(report.total)}{body}"
-        f"<footer>Made {format_time(made)} from {escape(report.lake)}.</footer>"
+        f"{_freshness(report, made_at)}<nav>{links}</nav>"
+        f"{_gaps(report)}{_cards(report.total)}{body}"
+        f"<footer>Made {format_time(made_at)} from {escape(report.lake)}.</footer>"
         "</main></body></html>"
     )
 
@@ -73,9 +74,9 @@ def render_page(report: Report, made: datetime.datetime) -> str:
 # --- sections ---
 
 
-def _freshness(report: Report, made: datetime.datetime) -> str:
-    said = f"{freshness(report.last_at, report.read_at, made)}."
-    return f'<p class="bad">{said}</p>' if is_stale(report.last_at, made) else f"<p>{said}</p>"
+def _freshness(report: Report, made_at: datetime.datetime) -> str:
+    text = f"{freshness(report.last_at, report.read_at, made_at)}."
+    return f'<p class="bad">{text}</p>' if is_stale(report.last_at, made_at) else f"<p>{text}</p>"
 
 
 def _gaps(report: Report) -> str:
@@ -85,8 +86,8 @@ def _gaps(report: Report) -> str:
     columns: dict[str, Cell] = {
         "after cursor": lambda row: escape(row["after"]),
         "up to": lambda row: escape(row["until"]),
-        "of before": _known("retained_from", _at),
-        "skipped at": _known("skipped_at", _at),
+        "of before": _optional("retained_from", _at),
+        "skipped at": _optional("skipped_at", _at),
         "stretches": lambda row: f"{row['count']:,}",
     }
     return (
@@ -101,8 +102,8 @@ def _cards(total: dict[str, Any]) -> str:
     return (
         '<div class="cards">'
         + "".join(
-            f'<div class="card {look}"><b>{value}</b><span>{name}</span></div>'
-            for name, value, look in (
+            f'<div class="card {css_class}"><b>{value}</b><span>{name}</span></div>'
+            for name, value, css_class in (
                 ("enqueued", format_short(total["enqueued"]), ""),
                 ("completed", format_short(total["completed"]), "good"),
                 ("moved to the DLQ", format_short(failed), "bad" if failed else ""),
@@ -135,7 +136,8 @@ def _throughput(report: Report) -> str:
         "work": lambda row: format_duration(row["busy_seconds"]),
     }
     tables = [
-        f"<h3>By {name}</h3>{_table(select_traffic(rows), _named(name), columns)}{_left_out(rows)}"
+        f"<h3>By {name}</h3>{_table(select_traffic(rows), _name_columns(name), columns)}"
+        f"{_hidden_rows(rows)}"
         for name, rows in report.traffic.items()
     ]
     return line_chart(times, series, "Jobs per hour") + "".join(tables)
@@ -154,7 +156,8 @@ def _latency(report: Report) -> str:
         for q in QUANTILES
     }
     tables = [
-        f"<h3>By {name}</h3>{_table(select_traffic(rows), _named(name), columns)}{_left_out(rows)}"
+        f"<h3>By {name}</h3>{_table(select_traffic(rows), _name_columns(name), columns)}"
+        f"{_hidden_rows(rows)}"
         for name, rows in report.traffic.items()
     ]
     return "".join((*charts, *tables))
@@ -174,8 +177,8 @@ def _slo(report: Report) -> str:
         "for": lambda row: f"{row['target']:.0%}",
         "deliveries": _count("deliveries"),
         "waited too long": _count("late"),
-        "attained": lambda row: _judged(f"{row['attained']:.2%}", row["kept"]),
-        "": lambda row: _judged("kept" if row["kept"] else "missed", row["kept"]),
+        "attained": lambda row: _highlight(f"{row['attained']:.2%}", row["kept"]),
+        "": lambda row: _highlight("kept" if row["kept"] else "missed", row["kept"]),
     }
     return _shortened_table(report.slo, {"queue": _name("queue")}, columns)
 
@@ -186,7 +189,7 @@ def _errors(report: Report) -> str:
     rows = report.errors[:SHOWN_ROWS]
     clusters = "".join(map(_error_group, rows, distinguishing_paths(rows)))
     intro = "<p>Errors of jobs moved to the DLQ; jobs that were redriven since count, too.</p>"
-    return f"{intro}{clusters}{_left_out(report.errors)}"
+    return f"{intro}{clusters}{_hidden_rows(report.errors)}"
 
 
 def _error_group(row: dict[str, Any], place: str) -> str:
@@ -225,7 +228,7 @@ def _workers(report: Report) -> str:
         "completed": _count("completed"),
         "errors": _count("errors"),
         "expired": _count("stalled"),
-        "reliability": lambda row: _judged(f"{row['reliability']:.2%}", not row["stalled"]),
+        "reliability": lambda row: _highlight(f"{row['reliability']:.2%}", not row["stalled"]),
         "run p99": _span("run_p99"),
         "work": _span("busy_seconds"),
     }
@@ -247,10 +250,10 @@ def _forecast(report: Report) -> str:
     times = [row["hour"] for row in report.forecast_hours]
     handlers = [("handlers", "four", [row["handlers"] for row in report.forecast_hours])]
     columns: dict[str, Cell] = {
-        "jobs": _known("enqueued", format_short),
+        "jobs": _optional("enqueued", format_short),
         "work": _span("busy_seconds"),
-        "peak handlers": _known("peak_handlers", "{:,}".format),
-        "at": _known("peak_hour", format_time),
+        "peak handlers": _optional("peak_handlers", "{:,}".format),
+        "at": _optional("peak_hour", format_time),
         "based on": lambda row: FORECAST_BASIS[row["basis"]],
     }
     intro = "<p>How many handlers must run at the same time, if each is busy 70 % of the time.</p>"
@@ -279,15 +282,15 @@ def _table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
 
 def _shortened_table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
     """The first rows as a table, and how many more there are."""
-    return _table(rows[:SHOWN_ROWS], names, numbers) + _left_out(rows)
+    return _table(rows[:SHOWN_ROWS], names, numbers) + _hidden_rows(rows)
 
 
-def _left_out(rows: Rows) -> str:
-    said = re.sub("`(.+?)`", r"<code>\1</code>", escape(hidden_rows_note(rows)))
-    return f"<p>{said}</p>" if said else ""
+def _hidden_rows(rows: Rows) -> str:
+    text = re.sub("`(.+?)`", r"<code>\1</code>", escape(hidden_rows_note(rows)))
+    return f"<p>{text}</p>" if text else ""
 
 
-def _named(column: str) -> dict[str, Cell]:
+def _name_columns(column: str) -> dict[str, Cell]:
     if column in ("tenant", "queue"):
         return {column: _name(column)}
     return {"queue": _name("queue"), column: _name(column)}
@@ -298,7 +301,7 @@ def _name(column: str) -> Cell:
 
 
 def _name_of(row: dict[str, Any], column: str) -> str:
-    """The name as people call it, not escaped yet."""
+    """The name of a row, not escaped yet."""
     value = row[column]
     if column == "queue" and row["tenant"] != "default":
         return f"{row['tenant']}/{value}"
@@ -313,7 +316,7 @@ def _span(column: str) -> Cell:
     return lambda row: format_duration(row[column])
 
 
-def _known(column: str, shown: Callable[[Any], str]) -> Cell:
+def _optional(column: str, shown: Callable[[Any], str]) -> Cell:
     return lambda row: "-" if row[column] is None else shown(row[column])
 
 
@@ -322,18 +325,18 @@ def _at(seconds: float) -> str:
 
 
 def _rate(column: str) -> Cell:
-    return _known(column, "{:.1%}".format)
+    return _optional(column, "{:.1%}".format)
 
 
 def _failed(row: dict[str, Any]) -> str:
-    """The share that went into the DLQ, in red if there is any, as in the terminal."""
+    """The share that went into the DLQ, in red if it is not zero."""
     text = _rate("failure_rate")(row)
-    return _judged(text, good=False) if row["failed"] else text
+    return _highlight(text, good=False) if row["failed"] else text
 
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "-"
 
 
-def _judged(text: str, good: bool) -> str:
+def _highlight(text: str, good: bool) -> str:
     return f'<span class="{"good" if good else "bad"}">{text}</span>'

@@ -1,4 +1,4 @@
-"""The contents of a report, gathered from a lake: small lists, however large the lake is."""
+"""Collects the contents of a report from a lake: small lists, however large the lake is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "kind": (*QUEUE_KEY, "kind"),
     "priority": (*QUEUE_KEY, "priority"),
 }
-"""What traffic is grouped by, each with the columns that name a row."""
+"""What traffic is grouped by, and the columns that identify a row."""
 
 HOURLY_COLUMNS = ("enqueued", "completed", "failed", "retried", "stalled", "busy_seconds")
 
@@ -46,7 +46,7 @@ DAY = datetime.timedelta(days=1)
 Moment = TypeVar("Moment", datetime.date, datetime.datetime)
 
 MAX_QUIET_HOURS = 24 * 366
-"""Quiet hours in a row that are still listed one by one."""
+"""Longest run of quiet hours that is listed hour by hour."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,31 +57,31 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     first_day: datetime.date
     last_day: datetime.date
     last_at: datetime.datetime
-    """When the last event happened that the lake has."""
+    """When the last event in the lake happened."""
     read_at: datetime.datetime | None = None
-    """When the last run began, which has taken in all events before; None if it is not known."""
+    """When the last run began, which has read all events before; None if that is unknown."""
     total: dict[str, Any]
     hours: Rows
     """What happened in each hour, in all queues together."""
     traffic: dict[str, Rows]
-    """By tenant, queue, kind and priority, the busiest first; those with failures are all there."""
+    """By tenant, queue, kind and priority, the busiest first; rows with failures are never cut."""
     slo: Rows
-    """By queue, with the jobs that were late in line at the last run."""
+    """By queue, including the jobs that had waited too long at the last run."""
     errors: Rows
-    """What went into the DLQ in these days, also what was redriven since."""
+    """Errors of jobs that went into the DLQ in these days, including those redriven since."""
     stalled_queues: Rows
-    """Traffic of the queues in which workers were lost, busy or quiet ones: most stalls first."""
+    """Traffic of the queues in which leases expired, those with most first."""
     workers: Rows
     """The least reliable first."""
     busiest: Rows
     """Of all queues together, by weekday and hour of the day."""
     forecast: Rows
-    """For each queue: what the next week brings, and when it needs most handlers; null if the
-    queue was seen for too short a time."""
+    """For each queue: the load of the next week, and when it needs most handlers; null if the
+    queue has too little data."""
     forecast_hours: Rows
     """The next week by the hour, of all queues together."""
     gaps: list[Gap] = []
-    """Events of any day that are missing in the lake, and so in all figures."""
+    """Events that are missing in the lake, and so in all figures."""
 
 
 def collect_report(
@@ -91,8 +91,8 @@ def collect_report(
     now: datetime.datetime | None = None,
 ) -> Report:
     """The report on a lake, or on its last days."""
-    made = now or datetime.datetime.now(datetime.UTC)
-    return look_again(lake, lambda: _gather(spark, lake, last_days, made))
+    made_at = now or datetime.datetime.now(datetime.UTC)
+    return look_again(lake, lambda: _gather(spark, lake, last_days, made_at))
 
 
 def _gather(
@@ -146,7 +146,7 @@ def last_event_at(batches: Sequence[Batch], now: datetime.datetime) -> datetime.
 
 
 def _not_in_future(moments: Sequence[Moment], latest: Moment) -> Sequence[Moment]:
-    """Without those in the future, of a wrong clock; other clocks may be a day ahead of ours."""
+    """Without times in the future, which come from a wrong clock; a day ahead is tolerated."""
     return [moment for moment in moments if moment <= latest] or moments
 
 
@@ -155,7 +155,7 @@ def _utc(seconds: float) -> datetime.datetime:
 
 
 def collect_rows(frame: DataFrame) -> Rows:
-    """A small table as it is shown."""
+    """The rows of a small table."""
     found: Rows = as_arrow(frame).to_pylist()
     return found
 
@@ -182,13 +182,13 @@ def with_quiet_hours(hours: Rows) -> Rows:
 def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
     figures = traffic.finalize(traffic.merge(hourly, by), by)
     busiest = (F.desc("enqueued"), F.desc("claimed"), *map(F.col, by))
-    # Those with failures first: however quiet they are, they are not to be cut off.
+    # Those with failures first, so that they are never cut off.
     kept = figures.orderBy(F.desc("failed"), *busiest).limit(MAX_ROWS)
     return with_traffic(collect_rows(kept.orderBy(*busiest)))
 
 
 def most_stalled(hourly: DataFrame) -> DataFrame:
-    """The queues in which workers were lost, including quiet queues."""
+    """The queues in which leases expired, including quiet ones."""
     figures = traffic.finalize(traffic.merge(hourly, QUEUE_KEY), QUEUE_KEY)
     return figures.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE_KEY).limit(MAX_ROWS)
 
@@ -197,7 +197,7 @@ def _slo(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
     """The objectives of queues, those kept worst first."""
     mark, last = lake.require(), lake.log.batches[-1]
     attained = attainment(traffic.merge(hourly, QUEUE_KEY), QUEUE_KEY, mark.objectives)
-    # As of the last run: what is in line after that is unknown.
+    # As of the last run: which jobs have waited since then is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
     open_ = read_tables(spark, lake.folder, batch_folder(OPEN, last.number))
     late = overdue_jobs(open_, mark.objectives, _utc(now), gap_ends(lake.gaps))
@@ -207,7 +207,7 @@ def _slo(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
 
 
 def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
-    """Errors that are alike, wherever they happened: `places` has the queues and kinds."""
+    """Errors by fingerprint; `places` has the queues and kinds in which they happened."""
     parts, by = read_summaries(spark, lake, ERRORS, days), ("tenant", "fingerprint")
     place = F.concat_ws(" ", "queue", F.nullif("kind", F.lit("")))
     places = parts.groupBy(*by).agg(F.sort_array(F.collect_set(place)).alias("places"))
@@ -226,7 +226,7 @@ def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> 
 
 
 def _forecasts(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
-    """What gold says about usual and coming hours."""
+    """The busiest hours and the forecast, from the gold tables."""
     busiest = read_tables(spark, lake.folder, (GOLD, "busiest"))
     coming = read_tables(spark, lake.folder, (GOLD, "forecast"))
     sums = (F.sum("enqueued").alias("enqueued"), F.sum("busy_seconds").alias("busy_seconds"))

@@ -1,4 +1,4 @@
-"""Which rows of a report's lists people are shown, and what is said of those left out."""
+"""Selects the rows of a report to show, and describes those left out."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from ackline.spark.transforms.forecast import TOO_LITTLE_DATA
 Row = dict[str, Any]
 
 MAX_ROWS = 1000
-"""Rows of a list that a report has, for programs."""
+"""Rows of a list in the JSON output."""
 
 SHOWN_ROWS = 20
-"""Rows of a list that people are shown."""
+"""Rows of a list on the page and in the terminal."""
 
 TRAFFIC_COUNTS = ("enqueued", "claimed", "completed", "retried", "failed", "cancelled", "stalled")
-"""What makes a row of traffic worth a line."""
+"""Counts of which a row must have at least one to be shown."""
 
 SHOWN_NAMES = 5
-"""Names in a sentence."""
+"""Names that are listed in a sentence."""
 
 
 def with_traffic(rows: Sequence[Row]) -> list[Row]:
-    """Without rows in which nothing would be seen, such as those of a job that was only edited."""
+    """Rows with any traffic: not those of a job that was only edited, for example."""
     return [row for row in rows if any(row[name] for name in TRAFFIC_COUNTS)]
 
 
 def select_traffic(rows: Sequence[Row]) -> list[Row]:
     """The rows of traffic that are shown, in the same order: where jobs fail, then the busiest.
 
-    A quiet queue in which everything fails matters more than a busy one without a failure, so
-    half of the lines are for those where the largest share fails.
+    Half of the lines are for the rows with the highest failure rates, because a quiet queue in
+    which everything fails matters more than a busy one without failures.
     """
     failing = [at for at, row in enumerate(rows) if row["failed"]]
     worst = sorted(failing, key=lambda at: -(rows[at]["failure_rate"] or 0.0))[: SHOWN_ROWS // 2]
-    # A dict, because a row comes once, at its first place.
+    # A dict, so that each row appears once.
     order = list(dict.fromkeys([*worst, *failing, *range(len(rows))]))
     return [rows[at] for at in sorted(order[:SHOWN_ROWS])]
 
 
 def hidden_rows_note(rows: Sequence[Row]) -> str:
-    """What is said below a list that is cut; empty if it is whole.
+    """The note below a list that was cut; empty if it is complete.
 
     >>> hidden_rows_note([{}] * 21)
     'and 1 more: `ackline --json pipeline report` lists them'
@@ -64,14 +64,14 @@ def format_days(first: datetime.date, last: datetime.date) -> str:
 
 
 def is_stale(last_at: datetime.datetime, now: datetime.datetime) -> bool:
-    """Whether a lake has nothing of today, so that its last days are not the last ones."""
+    """Whether a lake has no events of today."""
     return last_at.date() < now.date()
 
 
 def freshness(
     last_at: datetime.datetime, read_at: datetime.datetime | None, now: datetime.datetime
 ) -> str:
-    """How far a lake goes.
+    """When a lake had its last event and its last run.
 
     >>> at = datetime.datetime(2026, 11, 15, 14, 2)
     >>> freshness(at, at + datetime.timedelta(minutes=1), at)
@@ -79,13 +79,13 @@ def freshness(
     >>> freshness(at, None, at + datetime.timedelta(days=3))
     'No events since 2026-11-15 14:02 UTC'
     """
-    said = "No events since" if is_stale(last_at, now) else "Last event"
+    text = "No events since" if is_stale(last_at, now) else "Last event"
     run = "" if read_at is None else f"; last run {format_time(read_at)} UTC"
-    return f"{said} {format_time(last_at)} UTC{run}"
+    return f"{text} {format_time(last_at)} UTC{run}"
 
 
 def distinguishing_paths(rows: Sequence[Row]) -> list[str]:
-    """For each group of errors, how its path through the code ends; empty if its message tells.
+    """For each group of errors, how its call path ends; empty if its message is unique.
 
     >>> alike = {"exception": "KeyError", "message": "'…'"}
     >>> ways = ("a.py:run > b.py:send", "a.py:run > b.py:fetch")
@@ -99,7 +99,7 @@ def distinguishing_paths(rows: Sequence[Row]) -> list[str]:
 
 
 def _distinguishing_path(row: Row, alike: Sequence[Row]) -> str:
-    """As few of the last functions as tell it apart from the others."""
+    """The shortest end of its call path that no other has."""
     if len(alike) == 1:
         return ""
     paths = [one["way"].split(" > ") for one in alike]
@@ -115,19 +115,17 @@ def _error_text(row: Row) -> tuple[str, str]:
 
 
 def with_forecast(rows: Sequence[Row]) -> list[Row]:
-    """The forecasts of queues that were seen for long enough."""
+    """The forecasts of queues with enough data."""
     return [row for row in rows if row["basis"] != TOO_LITTLE_DATA]
 
 
 def no_forecast_note(names: Sequence[str]) -> str:
-    """What is said of queues without a forecast; empty if there are none.
+    """The note about queues without a forecast; empty if there are none.
 
     >>> no_forecast_note(["email", "images"])
-    'No forecast yet, because seen for less than a day: email, images'
+    'No forecast yet, with less than a day of data: email, images'
     """
     if not names:
         return ""
     more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return (
-        f"No forecast yet, because seen for less than a day: {', '.join(names[:SHOWN_NAMES])}{more}"
-    )
+    return f"No forecast yet, with less than a day of data: {', '.join(names[:SHOWN_NAMES])}{more}"

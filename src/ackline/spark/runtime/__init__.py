@@ -1,1 +1,1 @@
-"""TODO."""
+"""Starting and ending Spark from a command."""

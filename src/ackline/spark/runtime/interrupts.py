@@ -1,4 +1,8 @@
-"""Ctrl-C for a command that uses Spark: Java ends with it, and says nothing more."""
+"""Ctrl-C for a command that uses Spark: ends Java, silently and at once.
+
+This is the only module that replaces private names of PySpark: its public API neither gives out
+Java's process while it starts, nor lets a program keep its own handler of SIGINT.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ JAVA_EXIT_TIMEOUT = 5.0
 class InterruptHandler:
     """Ends Java at Ctrl-C, and then interrupts Python.
 
-    PySpark would ask Java to cancel its jobs, in the midst of another call to Java, and while it
-    starts it would leave Java behind. What waits for Java ends as soon as Java is gone.
+    PySpark's handler would call Java in the middle of another call to it, and would leave Java
+    running if it is just starting. Calls that wait for Java end as soon as Java has ended.
     """
 
     def __init__(self) -> None:
@@ -34,9 +38,9 @@ class InterruptHandler:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Java is started in this block; from then on, Ctrl-C ends it.
+        """Start Java in this block; from then on, Ctrl-C ends it.
 
-        If Ctrl-C is ignored, it stays so: starting us with `nohup` asks for that.
+        If SIGINT is ignored, as under `nohup`, it stays so.
         """
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         if not ignored and threading.current_thread() is threading.main_thread():
@@ -57,29 +61,29 @@ class InterruptHandler:
             raise KeyboardInterrupt
 
     def _recording_java(self) -> contextlib.AbstractContextManager[None]:
-        def note(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
-            # In a process group of its own: a terminal sends Ctrl-C to all processes of ours, and
-            # Spark's Python workers would end in the midst of a task.
+        def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
+            # In its own process group: a terminal sends Ctrl-C to the whole group of the command,
+            # and Spark's Python workers would end in the middle of a task.
             self._java = subprocess.Popen(*arguments, process_group=0, **options)
             if self.pressed:
                 self._end_java()
             return self._java
 
-        return _patched(java_gateway, "Popen", note)
+        return _patched(java_gateway, "Popen", start)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """Handle the signal; this takes no lock, because the main thread may hold any."""
-        again, self.pressed = self.pressed, True
-        # Py4J logs each call that ends because Java is gone.
+        """Handle the signal without taking a lock, because the main thread may hold any."""
+        is_second, self.pressed = self.pressed, True
+        # Py4J logs each call that fails because Java has ended.
         logging.root.manager.disable = logging.CRITICAL
-        self._end_java(signal.SIGKILL if again else signal.SIGTERM)
-        # In the midst of starting Java, an exception would leave it behind.
+        self._end_java(signal.SIGKILL if is_second else signal.SIGTERM)
+        # While Java starts, an exception would leave it running.
         if not self._starting:
             raise KeyboardInterrupt
 
     def _end_java(self, number: int = signal.SIGTERM) -> None:
         if self._java is not None and self._java.returncode is None:
-            # With the scripts that start it, and Spark's Python workers.
+            # Including the scripts that start it, and Spark's Python workers.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._java.pid, number)
 
@@ -93,9 +97,9 @@ class InterruptHandler:
 
 
 def _without_pyspark_handler() -> contextlib.AbstractContextManager[None]:
-    """Keeps PySpark from hearing Ctrl-C: it sets its handler seconds before Spark has started."""
-    deaf = SimpleNamespace(signal=lambda _number, _handler: None, SIGINT=signal.SIGINT)
-    return _patched(context, "signal", deaf)
+    """Keep PySpark from installing its handler, which it does seconds before Spark has started."""
+    no_signal = SimpleNamespace(signal=lambda _number, _handler: None, SIGINT=signal.SIGINT)
+    return _patched(context, "signal", no_signal)
 
 
 @contextlib.contextmanager

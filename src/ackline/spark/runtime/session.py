@@ -1,4 +1,4 @@
-"""Starting Spark from a command: on this machine, or where `--master` says."""
+"""Starts Spark for a command, on this machine or on a `--master`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ackline.spark.runtime.stderr_filter import filtered_stderr
 from ackline.spark.version import require_spark
 
 UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Without Arrow's checks of each access. Spark knows how many values Python has sent, and checking
-that again for each value takes a twentieth of the time of reading a table."""
+"""Disables Arrow's checks of each access, which take a twentieth of the time of reading a table;
+Spark knows how many values Python has sent."""
 
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    # The default starts a program for each file, to set the file's mode: twenty times as slow.
+    # The default starts a process for each file to set its mode, which is twenty times as slow.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
     ),
 }
-"""On one machine, nothing listens for others, and 200 shuffle partitions are too many."""
+"""Settings for one machine: no ports for others, and fewer than 200 shuffle partitions."""
 
 COMMON_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -39,14 +39,14 @@ COMMON_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Recording which line of Python wrote each expression takes half of the driver's time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Other readers of Parquet know this type; Spark's default is an old one of its own.
+    # Other readers of Parquet know this type; Spark's default is its own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # With sketches of more groups than the default of 128, Spark would sort first.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "2000",
 }
 
 SILENCED_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers that print in full what is raised anyway."""
+"""Loggers that print errors that are raised anyway."""
 
 
 def spark_session(
@@ -58,7 +58,7 @@ def spark_session(
 ) -> SparkSession:
     """Start Spark, or say what is missing; `master` is `local[*]` by default.
 
-    As soon as `muted` says so, Java's standard error is not shown any more.
+    When `muted` returns true, Java's standard error is no longer shown.
     """
     require_spark(pyspark.__version__)
     master = master or "local[*]"
@@ -68,15 +68,15 @@ def spark_session(
     if local:
         # Spark looks up the machine's name, and warns if it is a loopback address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Workers must run this Python, because the packages are installed here. Without this,
-        # Spark would not look for formats with it either.
+        # Workers must run this Python, in which the packages are installed; Spark also looks for
+        # data sources with it.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = (
+    config = (
         COMMON_SETTINGS | (LOCAL_SETTINGS | _java_options() if local else {}) | dict(settings or {})
     )
     builder = SparkSession.builder.appName(name)
     builder = builder.remote(master) if remote else builder.master(master)
-    for key, value in chosen.items():
+    for key, value in config.items():
         builder = builder.config(key, value)
     for log in SILENCED_LOGGERS:
         logging.getLogger(log).setLevel(logging.CRITICAL)

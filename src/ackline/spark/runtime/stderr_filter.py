@@ -1,4 +1,4 @@
-"""Java's standard error without the lines that mean nothing to anyone who runs a command."""
+"""Filters Java's standard error: drops lines that are of no use to the user of a command."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ IGNORED_LINES = (
 def filtered_stderr(muted: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """A process started in this block writes its standard error through a filter.
 
-    Both `IGNORED_LINES` bypass all logging, so only a filter can hold them back. As soon as
-    `muted` says so, it holds back everything.
+    The `IGNORED_LINES` bypass all logging, so only a filter can drop them. When `muted` returns
+    true, it drops everything.
     """
     try:
         ours = os.dup(STDERR)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""How Spark reads a store: addresses, retries, page sizes, tasks."""

@@ -103,7 +103,7 @@ def require_multiprocess_store(url: str) -> None:
 
 
 def missing_queue_message(address: StoreAddress, name: str, *, dropped: bool = False) -> str | None:
-    """What to say about a queue that does not exist; None if it does. Asking does not create it.
+    """The error message for a queue that does not exist; None if it does.
 
     With `dropped`, a queue of which only the journal is left exists, too.
     """

@@ -1,4 +1,4 @@
-"""How many jobs or events to ask a store for at once, though their sizes are not known before."""
+"""How many jobs or events to read at once, judged by the sizes of those before."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from ackline.stores.contract import Page
 T = TypeVar("T")
 
 MAX_BATCH = 1000
-"""Jobs, or keys, per round trip, at most."""
+"""Jobs or keys per round trip."""
 
 PAGE_BYTES = 16 << 20
-"""About how many bytes of memory a page may take."""
+"""Approximate size of a page in memory."""
 
 ASSUMED_ROW_BYTES = 1 << 20
-"""Bytes that a row is assumed to have before any was seen."""
+"""Assumed size of a row before any has been read."""
 
-FIRST_PAGE, GROWTH = 16, 4
-"""Ask for few at first, then for several times as many, if they turn out as small as usual."""
+FIRST_PAGE, PAGE_GROWTH = 16, 4
+"""Rows of the first page; how much larger each next page may be if rows are small."""
 
 
 class AdaptivePageSize:
-    """Decides by the sizes of the last rows how many to ask for next."""
+    """Decides how many rows to read next by the sizes of the last ones."""
 
-    def __init__(self, most: int, first: int = FIRST_PAGE, each: int = ASSUMED_ROW_BYTES) -> None:
-        self._most = most
-        self._reach = first
-        self._each = each
+    def __init__(
+        self, max_rows: int, first: int = FIRST_PAGE, row_bytes: int = ASSUMED_ROW_BYTES
+    ) -> None:
+        self._max_rows = max_rows
+        self._next_rows = first
+        self._row_bytes = row_bytes
 
-    def next(self, room: int) -> int:
-        """About as many as fit into `room` bytes, at least one."""
-        return max(1, min(self._most, self._reach, room // self._each))
+    def next(self, max_bytes: int) -> int:
+        """About as many rows as fit into `max_bytes`, at least one."""
+        return max(1, min(self._max_rows, self._next_rows, max_bytes // self._row_bytes))
 
     def observe_jobs(self, jobs: Sequence[Record]) -> int:
-        """Take note of jobs that have come; returns their bytes."""
+        """Record the sizes of jobs that were read; returns their bytes."""
         size = sum(map(job_bytes, jobs))
         self.observe(len(jobs), size)
         return size
 
     def observe(self, count: int, size: int) -> None:
-        """Take note that `count` rows have come, with `size` bytes together."""
+        """Record that `count` rows with a total of `size` bytes were read."""
         if count:
-            self._each = max(1, size // count)
-            self._reach = min(self._most, self._reach * GROWTH)
+            self._row_bytes = max(1, size // count)
+            self._next_rows = min(self._max_rows, self._next_rows * PAGE_GROWTH)
 
 
 def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -54,37 +56,37 @@ def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
         yield items[start : start + MAX_BATCH]
 
 
-def read_pages(read: Callable[[str | None, int], Page], most: int) -> Iterator[list[Record]]:
-    """A list of jobs from its beginning to its end; `read` gets a cursor and how many to read."""
-    stride, cursor = AdaptivePageSize(most), None
+def read_pages(read: Callable[[str | None, int], Page], max_rows: int) -> Iterator[list[Record]]:
+    """All pages of a list of jobs; `read` gets a cursor and how many to read."""
+    page_size, cursor = AdaptivePageSize(max_rows), None
     while True:
-        page = read(cursor, stride.next(PAGE_BYTES))
-        stride.observe_jobs(page.jobs)
+        page = read(cursor, page_size.next(PAGE_BYTES))
+        page_size.observe_jobs(page.jobs)
         yield page.jobs
         cursor = page.cursor
         if cursor is None:
             return
 
 
-def count_fitting(jobs: Sequence[Record], room: int) -> int:
-    """How many of these jobs it takes to fill `room` bytes; the last may go beyond."""
+def count_fitting(jobs: Sequence[Record], max_bytes: int) -> int:
+    """How many of these jobs it takes to fill `max_bytes`; the last may exceed it."""
     for number, job in enumerate(jobs):
-        if room <= 0:
+        if max_bytes <= 0:
             return number
-        room -= job_bytes(job)
+        max_bytes -= job_bytes(job)
     return len(jobs)
 
 
-def split_by_bytes(jobs: Sequence[Record], room: int) -> Iterator[Sequence[Record]]:
-    """Jobs in pieces of about `room` bytes: those that came may be larger than expected."""
+def split_by_bytes(jobs: Sequence[Record], max_bytes: int) -> Iterator[Sequence[Record]]:
+    """Jobs in chunks of about `max_bytes`: they may be larger than expected."""
     while jobs:
-        count = count_fitting(jobs, room)
+        count = count_fitting(jobs, max_bytes)
         yield jobs[:count]
         jobs = jobs[count:]
 
 
 def job_bytes(job: Record) -> int:
-    """The bytes that a job takes in memory, without what is always small."""
+    """The approximate size of a job in memory."""
     size = len(job.payload) + len(job.result or b"")
     if headers := job.options.headers:
         size += sum(map(len, headers)) + sum(map(len, headers.values()))

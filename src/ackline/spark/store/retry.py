@@ -1,4 +1,4 @@
-"""A store that is away, failing over or full for a while must not end a query."""
+"""Retries calls to a store that is unavailable, failing over or full."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ logger = logging.getLogger("ackline")
 T = TypeVar("T")
 
 DEFAULT_RETRY_FOR = 60.0
-"""Seconds to try again for, where no option says it."""
+"""Seconds to keep retrying if no option says otherwise."""
 
 FIRST_DELAY, MAX_DELAY = 0.1, 5.0
 
 
 def retry_transient(act: Callable[[], T], seconds: float) -> T:
-    """Call `act`, and again for up to `seconds` if its failure may pass; it must be repeatable."""
+    """Call `act`, and retry it for up to `seconds` on transient errors; it must be repeatable."""
     until, pauses = time.monotonic() + seconds, ExponentialDelay(FIRST_DELAY, MAX_DELAY)
     while True:
         try:
@@ -32,5 +32,5 @@ def retry_transient(act: Callable[[], T], seconds: float) -> T:
             pause = pauses.next()
             if time.monotonic() + pause > until:
                 raise
-            logger.warning("the store cannot be used, trying again in %.1f s: %s", pause, error)
+            logger.warning("the store is unavailable, retrying in %.1f s: %s", pause, error)
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""Shares work out to tasks, so that each has about as much to do."""
+"""Distributes work evenly among tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 ROWS_PER_REQUEST = 10
-"""To ask a store for the first rows of an item takes about as long as reading so many."""
+"""The cost of a request, in rows that could be read in the same time."""
 
 
 def balance(sizes: Mapping[T, int], tasks: int) -> list[list[T]]:
-    """The items, with about how many rows each has, in at most so many groups of about equal size.
+    """The items in at most `tasks` groups with about the same number of rows.
 
-    The largest come first, and of equal ones the first: each goes to the group that has least.
+    Items are assigned largest first, each to the group with the fewest rows.
     """
     loads = [(0, number) for number in range(min(tasks, len(sizes)))]
     groups: list[list[T]] = [[] for _ in loads]

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Jobs and the journal as tables."""

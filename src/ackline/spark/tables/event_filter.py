@@ -1,7 +1,7 @@
-"""Filters the events that were read, so that unwanted ones need not go to Spark.
+"""Filters events before they go to Spark.
 
-All pages of a journal must be read: its times go back where a clock was set back, so an event in
-the wanted time may still follow a later one.
+The whole journal is read: where a clock was set back, an event of the selected time may follow a
+later one.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def filter_events(batch: pyarrow.RecordBatch, conditions: list[Condition]) -> py
     """The rows of a batch for which all conditions hold."""
     if not conditions:
         return batch
-    holding = [holds(batch.column(name)) for name, holds in conditions]
-    return batch.filter(reduce(pyarrow.compute.and_, holding))
+    matches = [test(batch.column(name)) for name, test in conditions]
+    return batch.filter(reduce(pyarrow.compute.and_, matches))
 
 
 def _one_of(names: Iterable[str]) -> Callable[[pyarrow.Array], pyarrow.Array]:

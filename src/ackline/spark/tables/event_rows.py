@@ -1,4 +1,4 @@
-"""Events as Arrow batches, by columns and by runs: what neighbouring rows share is written once."""
+"""Events as Arrow batches; a value that consecutive rows share is encoded once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def events_batch(events: Sequence[Event]) -> pyarrow.RecordBatch:
 
 
 class _RunLengths:
-    """Rows that follow each other and have a value in common: where each run of them ends."""
+    """Runs of consecutive rows that share a value, by where each run ends."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = numpy.array(sizes)
@@ -54,7 +54,7 @@ class _RunLengths:
         return pyarrow.compute.run_end_decode(runs)
 
 
-# --- what all entries of a batch share ---
+# --- values that all entries of a batch share ---
 
 
 def _batch_columns(batches: Sequence[JournalBatch]) -> dict[str, pyarrow.Array]:
@@ -68,9 +68,11 @@ def _batch_columns(batches: Sequence[JournalBatch]) -> dict[str, pyarrow.Array]:
 
 
 def _cursor_columns(batches: Sequence[JournalBatch], runs: _RunLengths) -> dict[str, pyarrow.Array]:
-    numbers, used = [one.number for one in batches], _positions_in_batch(batches, runs)
+    numbers, positions = [one.number for one in batches], _positions_in_batch(batches, runs)
     most = max(one.end[1] for one in batches)
-    decimal, hexadecimal = (tails.take(used) for tails in _position_texts(most.bit_length()))
+    decimal, hexadecimal = (
+        suffixes.take(positions) for suffixes in _position_texts(most.bit_length())
+    )
     # All of one width first: texts of many widths are joined several times more slowly.
     width = len(f"{max(numbers)}.")
     cursors = _concatenated(runs, [f"{number}.".rjust(width) for number in numbers], decimal)
@@ -83,23 +85,25 @@ def _positions_in_batch(
 ) -> numpy.ndarray[Any, Any]:
     """The second parts of cursors: each row's number in its batch, counting those left out."""
     offsets = numpy.array([one.end[1] for one in batches]) - runs.ends
-    used: numpy.ndarray[Any, Any] = numpy.arange(1, runs.rows + 1) + offsets.repeat(runs.sizes)
-    return used
+    positions: numpy.ndarray[Any, Any] = numpy.arange(1, runs.rows + 1) + offsets.repeat(runs.sizes)
+    return positions
 
 
 @cache
 def _position_texts(bits: int) -> tuple[FixedWidth, FixedWidth]:
-    """The second parts of cursors and of places; the same ones come again and again."""
-    all_of_them = range(1 << bits)
-    decimal = _bytes([f"{used:<8}" for used in all_of_them])
-    return decimal, _bytes([f"{used:08x}" for used in all_of_them])
+    """The second parts of cursors and of places; cached, because all batches use the same ones."""
+    numbers = range(1 << bits)
+    decimal = _bytes([f"{position:<8}" for position in numbers])
+    return decimal, _bytes([f"{position:08x}" for position in numbers])
 
 
-def _concatenated(runs: _RunLengths, heads: list[str], tails: FixedWidth) -> pyarrow.StringArray:
-    """Texts of two parts: the head is shared by the rows of a run, the tail is each row's own."""
-    common = _bytes(heads)
-    rows = numpy.empty(runs.rows, [("head", common.dtype), ("tail", tails.dtype)])
-    rows["head"], rows["tail"] = common.repeat(runs.sizes), tails
+def _concatenated(
+    runs: _RunLengths, prefixes: list[str], suffixes: FixedWidth
+) -> pyarrow.StringArray:
+    """Texts of two parts: a prefix for each run, and a suffix for each row."""
+    common = _bytes(prefixes)
+    rows = numpy.empty(runs.rows, [("prefix", common.dtype), ("suffix", suffixes.dtype)])
+    rows["prefix"], rows["suffix"] = common.repeat(runs.sizes), suffixes
     return _texts(rows)
 
 
@@ -116,7 +120,7 @@ def _texts(rows: FixedWidth) -> pyarrow.StringArray:
     )
 
 
-# --- what each entry has of its own ---
+# --- values of each entry ---
 
 
 def _entry_columns(
@@ -134,15 +138,15 @@ def _entry_columns(
 
 
 class _EntryColumns:
-    """Entries by the run: those that are alike but for their ids are one, any other is its own."""
+    """Entries in runs: those that differ only in their ids are one run."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         """The first of each run."""
         self.sizes: list[int] = []
         self._ids: list[pyarrow.Array] = []
-        self._named = 0
-        """How many of the runs have their ids in `_ids` already."""
+        self._runs_with_ids = 0
+        """How many runs have their ids in `_ids` already."""
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add the entries of one batch."""
@@ -152,29 +156,29 @@ class _EntryColumns:
             self.entries += entries
             self.sizes += [1] * len(entries)
             return
-        self._name()
+        self._add_ids()
         self._ids += ids
-        self._named += len(ids)
+        self._runs_with_ids += len(ids)
         self.entries += [run.entry for run in runs]
         self.sizes += map(len, runs)
 
     def ids(self) -> pyarrow.Array:
         """The ids of all entries."""
-        self._name()
+        self._add_ids()
         return pyarrow.concat_arrays(self._ids)
 
-    def _name(self) -> None:
-        unnamed = [entry.id for entry in self.entries[self._named :]]
+    def _add_ids(self) -> None:
+        unnamed = [entry.id for entry in self.entries[self._runs_with_ids :]]
         self._ids.append(pyarrow.array(unnamed, TEXT))
-        self._named = len(self.entries)
+        self._runs_with_ids = len(self.entries)
 
 
 def _ids(run: UniformRun) -> pyarrow.Array | None:
-    """The ids of entries that are alike; None if they differ in something else, too."""
+    """The ids of the entries of a run; None if they differ in something else, too."""
     length = run.ids.stop - run.ids.start
     row = _row(run.ids.start, length, run.width)
     rows, first = numpy.frombuffer(run.rows, row), numpy.frombuffer(run.first, row)
-    for side in ("before", "behind"):
+    for side in ("before", "after"):
         if rows[side].tobytes() != first[side].tobytes() * len(rows):
             return None
     return _texts(rows["id"])
@@ -183,7 +187,7 @@ def _ids(run: UniformRun) -> pyarrow.Array | None:
 @cache
 def _row(start: int, length: int, width: int) -> numpy.dtype[Any]:
     """A row of `width` bytes with an id of `length` bytes at `start`."""
-    sizes = {"before": start, "id": length, "behind": width - start - length}
+    sizes = {"before": start, "id": length, "after": width - start - length}
     return numpy.dtype([(name, f"V{size}") for name, size in sizes.items()])
 
 

@@ -24,40 +24,40 @@ from ackline.spark.tables.event_filter import filter_conditions, filter_events
 from ackline.spark.tables.event_rows import events_batch
 
 FIRST_PAGE = 1000
-"""How many a task asks for first: events are mostly small, but a reason may be of any length."""
+"""Rows of the first page: most events are small, but the text of an error may have any length."""
 
 
 class JournalPartition(InputPartition):
-    """Stretches of journals that one task reads, one after the other."""
+    """Ranges of journals that one task reads, one after the other."""
 
-    def __init__(self, stretches: list[JournalRange]) -> None:
-        super().__init__(stretches)
-        self.stretches = stretches
+    def __init__(self, ranges: list[JournalRange]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
 def read_partition(
     address: StoreAddress, partition: InputPartition, options: EventsOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The events of a task's stretches as Arrow batches."""
+    """The events of a task's ranges as Arrow batches."""
     if not isinstance(partition, JournalPartition):
         return
     queues = retry_transient(address.connect, options.retry_for)
     conditions = filter_conditions(options)
     with closing(queues):
-        for stretch in partition.stretches:
-            for batch in _batches(queues, stretch, options):
+        for journal_range in partition.ranges:
+            for batch in _batches(queues, journal_range, options):
                 yield filter_events(batch, conditions)
 
 
 def _batches(
-    queues: Queues, stretch: JournalRange, options: EventsOptions
+    queues: Queues, journal_range: JournalRange, options: EventsOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The events of one stretch, in pages of its own size: other queues have other events."""
-    stride = AdaptivePageSize(options.page_size, FIRST_PAGE, PAGE_BYTES // FIRST_PAGE)
-    pages = read_range(queues, stretch, lambda: stride.next(PAGE_BYTES), options.retry_for)
+    """The events of one range, with a page size that fits its queue's events."""
+    page_size = AdaptivePageSize(options.page_size, FIRST_PAGE, PAGE_BYTES // FIRST_PAGE)
+    pages = read_range(queues, journal_range, lambda: page_size.next(PAGE_BYTES), options.retry_for)
     for page in pages:
         batch = events_batch(page)
-        stride.observe(batch.num_rows, batch.nbytes)
+        page_size.observe(batch.num_rows, batch.nbytes)
         yield batch
 
 
@@ -74,8 +74,8 @@ class EventsTableReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """About as many as the options ask for, each with about as many events."""
         with self.address.open() as queues:
-            shares = plan_ranges(queues, *self._span(queues), self.options.target_tasks)
-        return [*map(JournalPartition, shares)] or [InputPartition(None)]
+            tasks = plan_ranges(queues, *self._span(queues), self.options.target_tasks)
+        return [*map(JournalPartition, tasks)] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
         match self.options.start:
@@ -94,11 +94,11 @@ class EventsTableReader(DataSourceReader):
         names = list_journals(queues) if only is None else [only]
         if (
             only is None
-            and (news := find_active_queues(queues, cursor, end, len(names))) is not None
+            and (active := find_active_queues(queues, cursor, end, len(names))) is not None
         ):
-            names, end = list(news.names), news.end
+            names, end = list(active.names), active.end
         return dict.fromkeys(names, cursor), dict.fromkeys(names, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The events of its stretches, a page at a time."""
+        """The events of its ranges, a page at a time."""
         return read_partition(self.address, partition, self.options)

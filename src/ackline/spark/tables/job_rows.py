@@ -70,8 +70,8 @@ def _own_attempts(options: Options) -> int | None:
 def timestamp_array(seconds: Iterable[float | None]) -> pyarrow.Array:
     """A store's times as a column."""
     # As whole microseconds: making datetimes of them would take most of the run time.
-    exact = pyarrow.array(seconds, pyarrow.float64())
-    micros = pyarrow.compute.round(pyarrow.compute.multiply(exact, 1e6))
+    floats = pyarrow.array(seconds, pyarrow.float64())
+    micros = pyarrow.compute.round(pyarrow.compute.multiply(floats, 1e6))
     # Infinity, meaning never, becomes null: a column of times cannot hold it.
     finite = pyarrow.compute.is_finite(micros)
     micros = pyarrow.compute.if_else(finite, micros, pyarrow.scalar(None, pyarrow.float64()))
@@ -105,4 +105,4 @@ _GETTERS: Mapping[str, Callable[[Record], Any]] = {
     "error_message": _error("message"),
     "error_traceback": _error("traceback"),
 }
-"""What a job has in each column, without those that all jobs of a queue share."""
+"""The value of a job for each column, except those that all jobs of a queue share."""

@@ -62,8 +62,8 @@ class JobsTableReader(DataSourceReader):
         """
         with self.address.open() as queues:
             sizes = self._sizes(queues)
-        shares = balance(dict(sorted(sizes.items())), self.options.target_tasks)
-        return [*map(QueueStatesPartition, shares), OtherStatesPartition(frozenset(sizes))]
+        tasks = balance(dict(sorted(sizes.items())), self.options.target_tasks)
+        return [*map(QueueStatesPartition, tasks), OtherStatesPartition(frozenset(sizes))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The jobs of its states, a page at a time."""
@@ -92,7 +92,7 @@ class JobsTableReader(DataSourceReader):
     def _read(self, queues: Queues, queue_state: QueueState) -> Iterator[pyarrow.RecordBatch]:
         name, state = queue_state
         key = QueueKey(self.address.tenant, name)
-        wanted = Filter(
+        which = Filter(
             states=frozenset({state}),
             kinds=self.options.kinds_or_all,
             created_after=self.options.since,
@@ -100,9 +100,9 @@ class JobsTableReader(DataSourceReader):
         )
 
         def read(cursor: str | None, limit: int) -> Page:
-            read_once = partial(queues.store.page, key, wanted, cursor, limit)
+            read_once = partial(queues.store.page, key, which, cursor, limit)
             return retry_transient(read_once, self.options.retry_for)
 
         for jobs in read_pages(read, self.options.page_size):
-            for piece in split_by_bytes(jobs, PAGE_BYTES):
-                yield jobs_batch(key, piece, self.options.column_set)
+            for part in split_by_bytes(jobs, PAGE_BYTES):
+                yield jobs_batch(key, part, self.options.column_set)

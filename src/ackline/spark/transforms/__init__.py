@@ -1,1 +1,1 @@
-"""TODO."""
+"""Pure functions from DataFrames to DataFrames: steps, runs, traffic, objectives, forecasts."""

@@ -16,8 +16,8 @@ def wait_seconds() -> Column:
 
 def run_seconds() -> Column:
     """Seconds that a handler worked; how long it did if its worker was lost, nobody knows."""
-    was_held = F.col("comes_from") == State.PROCESSING.value
-    return F.when(was_held & ~is_act(Act.EXPIRE), F.col("since"))
+    was_processing = F.col("comes_from") == State.PROCESSING.value
+    return F.when(was_processing & ~is_act(Act.EXPIRE), F.col("since"))
 
 
 def stall_seconds() -> Column:

@@ -17,13 +17,13 @@ INPUT_COLUMNS = ("tenant", "queue", "kind", "at", "id", "token", "note")
 """The columns that are needed of a step into the DLQ."""
 
 MAX_EXAMPLES = 3
-"""How many jobs of a cluster are shown."""
+"""How many jobs of a group are shown."""
 
 MAX_TRACEBACK = 4000
 
 
 def normalised(message: Column) -> Column:
-    """A message without what differs from job to job."""
+    """A message with placeholders for what differs from job to job."""
     for pattern, blank in error_fingerprint.PLACEHOLDERS:
         message = F.regexp_replace(message, F.lit(pattern), F.lit(blank))
     return F.trim(F.substring(message, 1, error_fingerprint.MAX_MESSAGE))
@@ -42,21 +42,21 @@ def dead_lettered(steps: DataFrame) -> DataFrame:
 
 
 def partial(failed: DataFrame) -> DataFrame:
-    """One row for each day and cluster, from steps into the DLQ.
+    """One row for each day and group of errors, from steps into the DLQ.
 
     These have the error from the store (`error_type`, `error_message`, `error_traceback`), or null
     if the job was gone already: then `note` has the first words of the error.
     """
-    noted = F.split("note", ": ", 2)
-    exception = F.coalesce("error_type", noted[0])
-    message = F.coalesce("error_message", F.try_element_at(noted, F.lit(2)), F.lit(""))
-    passed = call_path(F.coalesce("error_traceback", F.lit("")))
+    note_parts = F.split("note", ": ", 2)
+    exception = F.coalesce("error_type", note_parts[0])
+    message = F.coalesce("error_message", F.try_element_at(note_parts, F.lit(2)), F.lit(""))
+    path = call_path(F.coalesce("error_traceback", F.lit("")))
     errors = failed.select(
         day_of("at").alias("day"),
         *("tenant", "queue", "kind", "at", "id"),
         exception.alias("exception"),
         normalised(message).alias("message"),
-        passed.alias("way"),
+        path.alias("way"),
         F.struct(
             "at",
             "id",
@@ -64,13 +64,13 @@ def partial(failed: DataFrame) -> DataFrame:
             F.substring(F.col("error_traceback"), -MAX_TRACEBACK, MAX_TRACEBACK).alias("traceback"),
         ).alias("example"),
     )
-    mark = F.substring(
+    fingerprint = F.substring(
         F.sha2(F.concat_ws("\n", "exception", "message", "way"), 256),
         1,
         error_fingerprint.FINGERPRINT_LENGTH,
     )
     return (
-        errors.withColumn("fingerprint", mark)
+        errors.withColumn("fingerprint", fingerprint)
         .groupBy("day", *GROUP_KEY, "exception", "message", "way")
         .agg(
             F.count("*").alias("jobs"),
@@ -82,7 +82,7 @@ def partial(failed: DataFrame) -> DataFrame:
 
 
 def merge(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The parts of each cluster merged into one."""
+    """The parts of each group of errors merged into one."""
     latest = F.sort_array(F.flatten(F.collect_list("examples")), asc=False)
     return parts.groupBy(*by).agg(
         *(F.first(name).alias(name) for name in ("exception", "message", "way")),

@@ -1,9 +1,8 @@
 """Which hours are busy, and how many handlers the next week needs.
 
 A week is assumed to be like the weeks before it, the latest counting most, and to grow or shrink
-as much as the last week did against the one before. With less than a week to look at, a day is
-assumed to be like the day before. With less than a day, nothing is known about the other hours, so
-there are no figures.
+as much as the last week did against the one before. With less than a week of data, a day
+is assumed to be like the day before. With less than a day, there is no forecast.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Silver: one row for each life of a job, and how long it stayed in which state.
 
 `timed_steps` works on the whole journal, or on the entries that are new together with the last
-steps of the lives that went on before, each with what the life had come to (`so_far`): a life that
-has ended is the same either way.
+steps of the lives that had not ended, each with its totals so far (`so_far`). Both give the same
+rows for lives that have ended.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from ackline.spark.transforms.steps import (
 FINAL_STATES = [*TERMINAL_STATES, ABSENT]
 UNKNOWN = "unknown"
 
-_UP_TO_IT = (Window.unboundedPreceding, Window.currentRow)
+_UP_TO_CURRENT = (Window.unboundedPreceding, Window.currentRow)
 _ALL = (Window.unboundedPreceding, Window.unboundedFollowing)
 
 
 def timed_steps(entries: DataFrame) -> DataFrame:
-    """The steps from one state to another, with how long the state before lasted.
+    """The steps from one state to another, with how long the previous state lasted.
 
     Added to them are `since`, the seconds since the step before; `before_act`, the act of that
     step; `age`, the seconds since the life began; `goes_on`, whether the life goes on: not if
     another life follows, even if no entry records its end; `priority` at that time, and
     `priority_after` all entries. Null is unknown.
     """
-    entries, so_far = with_carried(entries), F.col(CARRIED_STRUCT)
+    entries, carried = with_carried(entries), F.col(CARRIED_STRUCT)
     of_job = Window.partitionBy(*JOB_KEY).orderBy("place")
-    told = or_carried(so_far, "priority_after", F.col("priority"))
-    last_known = F.last(told, ignorenulls=True)
-    then = last_known.over(of_job.rowsBetween(*_UP_TO_IT))
+    priority = or_carried(carried, "priority_after", F.col("priority"))
+    last_known = F.last(priority, ignorenulls=True)
+    current = last_known.over(of_job.rowsBetween(*_UP_TO_CURRENT))
     # Before entries are left out: an edit is not a step, but may change the priority.
     entries = entries.withColumns(
         {
             "priority_after": last_known.over(of_job.rowsBetween(*_ALL)),
-            "priority": F.when(so_far.isNull(), then).otherwise(F.col("priority")),
+            "priority": F.when(carried.isNull(), current).otherwise(F.col("priority")),
         }
     )
     of_life = Window.partitionBy(*JOB_KEY, "life").orderBy("place")
-    first_at = F.first(or_carried(so_far, "first_at", F.col("at")))
-    began = F.when(F.col("life") > 0, first_at.over(of_life.rowsBetween(*_UP_TO_IT)))
-    return to_steps(entries.where(_changes_state() & ~_after_the_end()), so_far).withColumns(
+    first_at = F.first(or_carried(carried, "first_at", F.col("at")))
+    began = F.when(F.col("life") > 0, first_at.over(of_life.rowsBetween(*_UP_TO_CURRENT)))
+    return to_steps(entries.where(_changes_state() & ~_after_the_end()), carried).withColumns(
         {
             "since": _seconds_between(F.lag("at").over(of_life), F.col("at")),
             "before_act": F.lag("act").over(of_life),
@@ -76,7 +76,7 @@ def _changes_state() -> Column:
 
 
 def _after_the_end() -> Column:
-    """Entries that belong to no life: about jobs that have ended and do not start over."""
+    """Entries that belong to no life: about jobs that have ended and are not started again."""
     ended = F.coalesce(F.col("source").isin(TERMINAL_STATES), F.lit(False))
     arrived_dead = is_arrival() & F.coalesce(F.col("to").isin(TERMINAL_STATES), F.lit(False))
     return (ended & ~F.col("act").isin(STARTING_ACTS)) | arrived_dead

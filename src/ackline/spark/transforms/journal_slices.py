@@ -1,4 +1,4 @@
-"""Stretches of the journal, and of which queues they are."""
+"""Parts of the journal, by cursors and by queues."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a life has come to so far. Beside its last step, it stands for all steps before that.
+"""The totals of lives that have not ended, carried from one batch to the next.
 
-A step that was carried on from an earlier batch has it as `so_far`; in other steps that is null.
+The last step of such a life has them as `so_far`, instead of all its earlier steps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAST_STEP_COLUMNS = (
     "note",
     "priority",
 )
-"""The columns that are kept of the last step of a life that goes on."""
+"""The columns of the last step that are carried over."""
 
 CARRIED_STRUCT = "so_far"
 
@@ -57,12 +57,12 @@ CARRIED_FIELDS = {
     "last_worker": "string",
     "error": "string",
 }
-"""`begun` is whether the beginning is known, `deliveries` are those that were not given back,
-`attempts` the most that these ever were, and `claims` are all of them."""
+"""`begun` says whether the beginning is known. `claims` counts all claims, `deliveries` those that
+were not given back, `attempts` is the highest that `deliveries` ever was."""
 
 
 def with_carried(entries: DataFrame) -> DataFrame:
-    """The entries, none of them carried on if they do not say so."""
+    """Entries with the column `so_far`, null if they do not have it."""
     if CARRIED_STRUCT in entries.columns:
         return entries
     fields = ", ".join(f"{name}: {kind}" for name, kind in CARRIED_FIELDS.items())
@@ -70,7 +70,7 @@ def with_carried(entries: DataFrame) -> DataFrame:
 
 
 def open_jobs(steps: DataFrame) -> DataFrame:
-    """What the next batch needs of each life that goes on: one row, however many steps it had."""
+    """What the next batch needs of each life that has not ended: one row each."""
     of_last = ("priority_after", "deliveries")
     lives = aggregate_runs(steps.where("goes_on"), (*LAST_STEP_COLUMNS, *of_last)).withColumns(
         {"begun": F.col("life") > 0} | {name: F.col("last")[name] for name in of_last}
@@ -80,7 +80,7 @@ def open_jobs(steps: DataFrame) -> DataFrame:
 
 
 def aggregate_runs(steps: DataFrame, of_last: Sequence[str]) -> DataFrame:
-    """One row for each life: columns of its `last` step, and what it has come to by then."""
+    """One row for each life: columns of its `last` step, and its totals."""
     fails = is_act(Act.FAIL) | is_act(Act.EXPIRE)
     return steps.groupBy(*JOB_KEY, "life").agg(
         F.max_by(F.struct(*of_last), "place").alias("last"),

@@ -1,4 +1,4 @@
-"""What jobs are judged by: the limits of their kind or queue, as far as they are known."""
+"""The limits of attempts and retention that apply to jobs, as far as they are known."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class JobLimits(NamedTuple):
 
     @classmethod
     def load(cls, events: DataFrame, limits: DataFrame, result_ttl: float | None = None) -> Self:
-        """The limits, and when they changed, from the journal; and how long all results are kept.
+        """The limits, when they changed according to the journal, and how long results are kept.
 
-        The last only its operator knows, because a handler may decide it for each job.
+        Only the operator knows the last, because a handler may decide it for each job.
         """
         changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
         kept = F.lit(result_ttl).cast("double")
@@ -55,10 +55,10 @@ class JobLimits(NamedTuple):
 def is_retained(state: Column, entry: Column, at: Column) -> Column:
     """Whether a job that an entry left in a terminal state must still be there at some time.
 
-    A job that was edited or moved after it had ended may be kept for less. What is said of results
-    is said of all of them, whatever was changed since.
+    A job that was edited or moved after it had ended may be kept for less. `result_ttl` applies to
+    all results, whatever was changed since.
     """
-    known = settings_known(entry["terms_at"])
+    known = settings_known(entry["settings_at"])
     keep = (
         F.when(state == State.COMPLETED.value, F.col("limit.result_ttl"))
         .when((state == State.FAILED.value) & known, F.col("limit.keep_failed"))

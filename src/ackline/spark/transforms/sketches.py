@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 K = 1000
-"""How fine a sketch is: ranks are right to about 0.2 %, in 20 KB at most."""
+"""The accuracy of a sketch: ranks are right to about 0.2 %, in 20 KB at most."""
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 """What is shown of a sketch, by the suffix of the column's name."""
@@ -23,7 +23,7 @@ def merge_sketches(sketches: str) -> Column:
 
 
 def sketch_count(sketch: str) -> Column:
-    """How many values a sketch has seen."""
+    """How many values a sketch has."""
     return F.kll_sketch_get_n_double(sketch)
 
 

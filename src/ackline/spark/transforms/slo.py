@@ -1,7 +1,7 @@
-"""Was the promise kept? Which share of deliveries began within the time that was promised.
+"""Service level objectives: the share of deliveries that began within the objective.
 
-`attainment` judges deliveries. `include_overdue` adds jobs that were not delivered at all and have
-been in line for too long already, so that a queue that stands still is judged, too.
+`attainment` counts deliveries. `include_overdue` adds jobs that have waited too long and were not
+delivered yet, so that a queue that stands still misses its objective, too.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ackline.spark.transforms.sketches import share_within, sketch_count
 from ackline.spark.transforms.steps import JOB_KEY
 
 OTHER_QUEUES = "*"
-"""Stands for the queues that are not named."""
+"""Stands for all queues that are not named."""
 
 DEFAULT_SLO = {OTHER_QUEUES: 60.0}
-"""Seconds in line, by queue."""
+"""Seconds that a job may wait, by queue."""
 
 TARGET = 0.99
 """The share of deliveries that must begin in time."""
 
 
 def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, float]) -> DataFrame:
-    """For each row of traffic, added up by these columns: how often the objective was kept.
+    """How often the objective was kept, for each row of traffic merged by these columns.
 
     Queues without an objective are left out.
     """
@@ -40,7 +40,7 @@ def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, f
         # Spark wants each value at planning, so there is a branch for each queue.
         _by_queue(objectives, lambda seconds: share_within("wait", seconds)).alias("attained"),
     )
-    return _judged(kept.where("attained is not null"))
+    return _with_kept(kept.where("attained is not null"))
 
 
 def overdue_jobs(
@@ -51,8 +51,8 @@ def overdue_jobs(
 ) -> DataFrame:
     """How many jobs of each queue are `late` by now, from the entries of lives that go on.
 
-    Not those that were last heard of before the end of a gap in their queue's journal (a cursor):
-    it may have had their claims.
+    Jobs whose last entry is before the end of a gap in their queue's journal (a cursor) are left
+    out: their claims may be in the gap.
     """
     last = F.max_by(F.struct("to", "at"), "place")
     jobs = after_cursors(open_, gaps_end).groupBy(*JOB_KEY).agg(last.alias("last"))
@@ -65,12 +65,12 @@ def overdue_jobs(
 def include_overdue(
     attained: DataFrame, late: DataFrame, objectives: Mapping[str, float]
 ) -> DataFrame:
-    """Attainment by queue; jobs that are late by now count as late deliveries."""
+    """Attainment by queue; jobs that are late now count as late deliveries."""
     both = attained.join(late, ["tenant", "queue"], "full")
     deliveries = F.coalesce("deliveries", F.lit(0))
     late_by_now = F.coalesce("late", F.lit(0))
     in_time = F.coalesce(F.col("attained") * deliveries, F.lit(0.0))
-    return _judged(
+    return _with_kept(
         both.select(
             *("tenant", "queue"),
             _by_queue(objectives, F.lit).alias("objective_seconds"),
@@ -82,7 +82,7 @@ def include_overdue(
     )
 
 
-def _judged(attained: DataFrame) -> DataFrame:
+def _with_kept(attained: DataFrame) -> DataFrame:
     return attained.withColumn("kept", F.col("attained") >= TARGET)
 
 

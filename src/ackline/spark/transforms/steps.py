@@ -1,4 +1,7 @@
-"""The journal as lives of jobs: each entry with what came before it."""
+"""The journal as steps of jobs: each entry with the state before it, and the life it belongs to.
+
+A life of a job begins when it is enqueued, redriven or moved into the queue.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ackline.core.job import TERMINAL, State
 from ackline.core.lifecycle import LEGAL_TRANSITIONS
 
 JOB_KEY = ("tenant", "queue", "id")
-"""What identifies a job: once moved, it is another job."""
+"""What identifies a job; in another queue it counts as another job."""
 
 TERMINAL_STATES = sorted(state.value for state in TERMINAL)
 RETURNING_ACTS = [Act.RELEASE.value, Act.SNOOZE.value]
@@ -18,8 +21,8 @@ STARTING_ACTS = [Act.ENQUEUE.value, Act.REDRIVE.value]
 ABSENT = ""
 """The state of a job that does not exist, where null would compare as unknown."""
 
-PREVIOUS_FIELDS = ("act", "kind", "attempt", "at", "terms_at")
-"""The fields that are kept of the entry before."""
+PREVIOUS_FIELDS = ("act", "kind", "attempt", "at", "settings_at")
+"""The fields of the previous entry that are kept."""
 
 _BEFORE = (Window.unboundedPreceding, -1)
 
@@ -34,19 +37,19 @@ def is_new_job() -> Column:
     return (F.col("act") == Act.ENQUEUE.value) | is_arrival()
 
 
-def to_steps(events: DataFrame, so_far: Column | None = None) -> DataFrame:
+def to_steps(events: DataFrame, carried: Column | None = None) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 
     `before` is the state in which the entry before left the job, null if there is none, and
-    `entry_before` has fields of that entry; `held` is the token of the claim before; `terms_at` is
-    when the settings that apply to the entry were read, null if that is unknown; `life` counts how
-    often the job was enqueued, redriven or moved here; `deliveries` how often it was handed out in
-    this life and not given back. An entry with `so_far` stands for its life up to then, of which
-    that has `begun` and `deliveries`.
+    `entry_before` has fields of that entry; `lease_token` is the token of the claim before;
+    `settings_at` is when the settings that apply to the entry were read, null if that is unknown;
+    `life` counts how often the job was enqueued, redriven or moved here; `deliveries` how often it
+    was delivered in this life and not given back. An entry with `so_far` stands for its whole life
+    up to then.
     """
     of_job = Window.partitionBy(*JOB_KEY).orderBy("place")
     of_life = Window.partitionBy(*JOB_KEY, "life").orderBy("place")
-    handed_out = or_carried(so_far, "deliveries", _delivery_delta())
+    deliveries = or_carried(carried, "deliveries", _delivery_delta())
     return (
         events.where(F.col("id") != "")
         .withColumns(
@@ -56,23 +59,23 @@ def to_steps(events: DataFrame, so_far: Column | None = None) -> DataFrame:
                 "claim": F.last(_claim(), ignorenulls=True).over(of_job.rowsBetween(*_BEFORE)),
             }
         )
-        .withColumns({"held": F.col("claim.token"), "terms_at": _limits_as_of()})
+        .withColumns({"lease_token": F.col("claim.token"), "settings_at": _limits_as_of()})
         .withColumns(
             {
                 "before": F.lag("leads_to").over(of_job),
                 "entry_before": F.lag(F.struct(*PREVIOUS_FIELDS)).over(of_job),
-                "life": F.sum(or_carried(so_far, "begun", starts_run()).cast("int")).over(of_job),
+                "life": F.sum(or_carried(carried, "begun", starts_run()).cast("int")).over(of_job),
             }
         )
-        .withColumn("deliveries", F.sum(handed_out).over(of_life))
+        .withColumn("deliveries", F.sum(deliveries).over(of_life))
     )
 
 
-def or_carried(so_far: Column | None, name: str, of_entry: Column) -> Column:
-    """What an entry adds to a field of `so_far`; one that has it adds all that was up to it."""
-    if so_far is None:
+def or_carried(carried: Column | None, name: str, of_entry: Column) -> Column:
+    """The value of an entry for a field of `so_far`: its own, or what was carried over with it."""
+    if carried is None:
         return of_entry
-    return F.when(so_far.isNull(), of_entry).otherwise(so_far[name])
+    return F.when(carried.isNull(), of_entry).otherwise(carried[name])
 
 
 def _delivery_delta() -> Column:
@@ -85,7 +88,7 @@ def _delivery_delta() -> Column:
 
 
 def starts_run() -> Column:
-    """Whether a life begins with an entry."""
+    """Whether an entry begins a life."""
     return F.col("act").isin(STARTING_ACTS) | is_arrival()
 
 
@@ -94,14 +97,14 @@ def _claim() -> Column:
 
 
 def _limits_as_of() -> Column:
-    """The holder of a job applies the settings as they were when it claimed the job."""
-    was_held = F.col("comes_from") == State.PROCESSING.value
-    return F.when(was_held, F.col("claim.at")).otherwise(F.col("at"))
+    """A worker applies the settings as they were when it claimed the job."""
+    was_processing = F.col("comes_from") == State.PROCESSING.value
+    return F.when(was_processing, F.col("claim.at")).otherwise(F.col("at"))
 
 
 def last_states(steps: DataFrame) -> DataFrame:
     """The `state` in which the journal leaves each job, null if it is gone."""
-    last = F.max_by(F.struct("to", "act", "place", "kind", "at", "terms_at"), "place")
+    last = F.max_by(F.struct("to", "act", "place", "kind", "at", "settings_at"), "place")
     found = steps.groupBy(*JOB_KEY).agg(last.alias("last"))
     return found.select(
         *JOB_KEY,
@@ -110,7 +113,7 @@ def last_states(steps: DataFrame) -> DataFrame:
         F.col("last.place").alias("place"),
         F.col("last.kind").alias("kind"),
         F.col("last.at").alias("at"),
-        F.col("last.terms_at").alias("terms_at"),
+        F.col("last.settings_at").alias("settings_at"),
     )
 
 

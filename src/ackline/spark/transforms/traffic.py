@@ -1,8 +1,8 @@
 """What passed through a queue, by time: counts and sketches that can be added up.
 
-`partial` turns the steps of one batch into parts; `merge` merges parts, whether of several
-batches or of several hours; `finalize` turns them into what people read. A step is new in just one
-batch, so it does not matter how late it comes. It counts in the hour in which it was taken; only
+`partial` turns the steps of one batch into parts; `merge` merges the parts of several batches or
+hours; `finalize` computes rates and quantiles. A step is new in just one batch, so it does not
+matter how late it comes. It counts in the hour in which it was taken; only
 the work that ended with it is spread over all hours in which it was done.
 """
 
@@ -46,7 +46,7 @@ MEASURES = {
 
 
 MAX_RUN_SECONDS = 31.0 * DAY
-"""Seconds of work that are spread at most: more than that is a clock that was set."""
+"""Seconds of work that are spread at most: more than that means that a clock was set."""
 
 
 def partial(steps: DataFrame) -> DataFrame:
@@ -72,7 +72,7 @@ def _hours_before() -> Column:
 
 
 def _busy_in_the_hour() -> Column:
-    """Seconds of its work that lie in the hour that is so many hours ago."""
+    """Seconds of its work that fall into the hour `hours_ago` before it."""
     worked_until = _into_the_hour() + _seconds_ago()
     after = F.greatest(worked_until - HOUR, F.lit(0.0))
     return F.greatest(F.least(_work(), worked_until) - after, F.lit(0.0))
@@ -102,7 +102,7 @@ def merge(parts: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def finalize(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Counts, rates and quantiles of parts that were added up."""
+    """Counts, rates and quantiles of merged parts."""
     return parts.select(
         *by,
         *COUNTS,
@@ -117,7 +117,7 @@ def latency_by_level(parts: DataFrame) -> DataFrame:
     """The quantiles of each hour: of each kind, of each whole queue, and of the whole tenant.
 
     `kind` is null in the row of a whole queue, and `queue` too in that of the tenant. Quantiles
-    cannot be put together afterwards, only the sketches that they are read from.
+    cannot be merged, only the sketches that they come from.
     """
     by, whole = ("day", "hour", "tenant", "queue", "kind"), F.lit(None).cast("string")
     levels = F.array(

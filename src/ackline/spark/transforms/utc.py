@@ -1,6 +1,6 @@
 """Days and hours in UTC, whatever time zone the Spark session has.
 
-Spark's own functions use the session's zone, and where the session is somebody else's, so is that.
+Spark's own functions use the session's zone, which the session's owner chooses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def day_of(at: str) -> Column:
 
 
 def hour_of(at: str) -> Column:
-    """The beginning of its hour."""
+    """The beginning of the hour of a time."""
     return F.timestamp_seconds(F.unix_seconds(at) - F.pmod(F.unix_seconds(at), F.lit(HOUR)))
 
 

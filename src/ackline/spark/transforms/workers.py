@@ -1,4 +1,4 @@
-"""How reliable workers are: what became of the deliveries that each of them had."""
+"""How reliable workers are: how the deliveries of each of them ended."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def merge(parts: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def finalize(parts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Counts, quantiles and `reliability`: the share of deliveries that did not lose the worker."""
+    """Counts, quantiles and `reliability`: the share of deliveries whose lease did not expire."""
     return parts.select(
         *by,
         *COUNTS,

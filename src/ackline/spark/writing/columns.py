@@ -1,4 +1,4 @@
-"""Which column of a DataFrame means what to a job."""
+"""The columns of a DataFrame that describe jobs and outcomes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ JOB_COLUMNS: Mapping[str, tuple[type[DataType], ...]] = {
     "headers": (MapType,),
     "trace": _TEXT,
 }
-"""Columns that describe a job, and the types that they may have."""
+"""Columns that describe a job, and their permitted types."""
 
 ELEMENT_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     "backoff": _SECONDS,
@@ -81,7 +81,7 @@ PAYLOAD_TYPES = (
     *(StringType, BinaryType, BooleanType, NumericType, NullType),
     *(DateType, TimeType, TimestampType, TimestampNTZType, DayTimeIntervalType),
 )
-"""What a payload may be made of, alone and in lists, maps and structs."""
+"""The types that a payload may have, alone and in lists, maps and structs."""
 
 
 class WrongColumnType(ConfigError):
@@ -109,18 +109,18 @@ class MissingQueue(ConfigError):
 
 
 class ColumnRoles(msgspec.Struct, frozen=True):
-    """The columns of a DataFrame by what they are for."""
+    """The columns of a DataFrame by their use."""
 
     of_job: tuple[str, ...]
     """Those that describe the job."""
     payload: str | None
     """The one that is the payload."""
     fields: tuple[str, ...]
-    """Those that form the payload together, if no single column is the payload."""
+    """Those that together form the payload, if no single column is the payload."""
 
 
 def classify_columns(schema: StructType, options: JobsWriteOptions) -> ColumnRoles:
-    """Sort a DataFrame's columns by use, or refuse it and say what to do."""
+    """Group a DataFrame's columns by use, or refuse it and say what to do."""
     types = {field.name: field.dataType for field in schema.fields}
     _require_spelling(types, (*JOB_COLUMNS, "payload"))
     _require_types(types, JOB_COLUMNS)
@@ -150,7 +150,7 @@ def classify_columns(schema: StructType, options: JobsWriteOptions) -> ColumnRol
 
 
 def require_outcome_columns(schema: StructType, queue: str | None) -> None:
-    """Refuse a DataFrame that does not say which job had which outcome."""
+    """Refuse a DataFrame that lacks the job or its outcome."""
     types = {field.name: field.dataType for field in schema.fields}
     _require_spelling(types, OUTCOME_COLUMNS)
     _require_types(types, OUTCOME_COLUMNS)
@@ -170,14 +170,14 @@ def require_outcome_columns(schema: StructType, queue: str | None) -> None:
 
 
 def _require_spelling(names: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse `ID` for `id`: to Spark they are the same, here it would be a field of the payload."""
-    meant = {name.lower(): name for name in known}
+    """Refuse `ID` for `id`: Spark takes them for the same, but it would be part of the payload."""
+    spellings = {name.lower(): name for name in known}
     for name in names:
-        small = name.lower()
-        if small in meant and name != meant[small]:
+        lower = name.lower()
+        if lower in spellings and name != spellings[lower]:
             raise ConfigError(
-                f"there is a column {name!r}: call it {meant[small]!r} if that is what it means, "
-                "or give it another name if it is part of the payload"
+                f"there is a column {name!r}: call it {spellings[lower]!r} if that is what it "
+                "means, or give it another name if it is part of the payload"
             )
 
 
@@ -229,7 +229,7 @@ def _fits_within(name: str, kind: DataType) -> bool:
 
 
 def _possible(name: str, kinds: Sequence[type[DataType]]) -> str:
-    """Types in words; those of numbers are many, and count as one."""
+    """Types in words; all types of numbers count as one."""
     number = "a number" if DoubleType in kinds else "a whole number"
     words = (number if kind in _SECONDS else _words(name, kind) for kind in kinds)
     return " or ".join(dict.fromkeys(words))

@@ -1,4 +1,4 @@
-"""From rows to jobs, or to the reason why a row cannot be one."""
+"""Makes jobs of rows, or says why a row cannot be a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackline.queues import Queues
 from ackline.spark.options import JobsWriteOptions
 from ackline.spark.writing.columns import ColumnRoles
 from ackline.spark.writing.json_columns import validated_json
-from ackline.spark.writing.rejected import RejectedRow, iterate_rows
+from ackline.spark.writing.rejected_rows import RejectedRow, iterate_rows
 from ackline.spark.writing.utc_timestamps import timestamps_to_utc
 
 _SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
@@ -32,23 +32,23 @@ class DraftBuilder:
         self._columns = columns
         self._options = options
         names = ("kind", "priority", "delay", "max_attempts")
-        self._of_all = {
+        self._fixed = {
             name: value for name in names if (value := getattr(options, name)) is not None
         }
-        """The options that hold for all jobs, whatever their rows say."""
+        """Options that apply to all jobs and override their columns."""
 
     def build(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
-        """A draft with its queue for each row, or why there is none."""
+        """For each row its queue and draft, or the rejected row."""
         for row in iterate_rows(timestamps_to_utc(batch)):
             if isinstance(row, RejectedRow):
                 yield row
                 continue
             try:
-                yield self._make(row)
+                yield self._build(row)
             except (InvalidJob, TypeError, ValueError, OverflowError, RecursionError) as error:
                 yield RejectedRow.of(row, error)
 
-    def _make(self, row: dict[str, Any]) -> tuple[str, Draft]:
+    def _build(self, row: dict[str, Any]) -> tuple[str, Draft]:
         name = self._options.queue or row.get("queue")
         if name is None:
             raise InvalidName("the row names no queue")
@@ -57,7 +57,7 @@ class DraftBuilder:
             column: _option_value(column, row[column])
             for column in self._columns.of_job
             if row[column] is not None and column != "queue"
-        } | self._of_all
+        } | self._fixed
         if self._options.id_from == "column" and "id" not in call_options:
             raise InvalidName("the row has no id")
         payload = self._payload(queue, row)
@@ -74,7 +74,7 @@ class DraftBuilder:
             if value is None and self._options.payload_as == "json":
                 raise InvalidPayload("the row has no payload")
             return queue.serdes.encode_payload(value)
-        # As `Raw`, it is only measured, not rewritten.
+        # As `Raw`, only its size is checked, and it is not encoded again.
         return queue.serdes.encode_payload(msgspec.Raw(validated_json("payload", value)))
 
 
@@ -82,7 +82,7 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
     """An id that equal jobs share."""
     parts = hashlib.sha256()
     for part in (queue.encode(), kind.encode(), payload):
-        # With its length, so that no two lists of parts give the same bytes.
+        # With its length, so that different parts never give the same bytes.
         parts.update(len(part).to_bytes(8, "big") + part)
     return parts.hexdigest()
 

@@ -1,4 +1,4 @@
-"""Rows into jobs: a bulk enqueue whose ids make it safe to be repeated."""
+"""Enqueues rows as jobs; because of their ids, a write can be repeated."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ackline.spark.store.page_size import MAX_BATCH
 from ackline.spark.store.retry import retry_transient
 from ackline.spark.writing.columns import ColumnRoles, classify_columns
 from ackline.spark.writing.drafts import DraftBuilder
-from ackline.spark.writing.rejected import RejectedRow
-from ackline.spark.writing.rejects_place import RejectedRowsTarget
-from ackline.spark.writing.results import TaskResult
+from ackline.spark.writing.rejected_rows import RejectedRow
+from ackline.spark.writing.rejected_target import RejectedRowsTarget
+from ackline.spark.writing.task_results import TaskResult
 from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 REPLACE_NOTHING: frozenset[str] = frozenset()
@@ -32,26 +32,28 @@ def enqueue_rows(
     options: JobsWriteOptions,
     columns: ColumnRoles,
     batches: Iterator[pyarrow.RecordBatch],
-    rejects_place: RejectedRowsTarget,
+    rejected_target: RejectedRowsTarget,
 ) -> TaskResult:
-    """Enqueue the rows of one task. Done twice, the second time changes nothing."""
+    """Enqueue the rows of one task. Repeating it changes nothing."""
     written, known, keep = 0, 0, options.existing == "keep"
     with (
-        rejects_place.open(address) as rejects,
+        rejected_target.open(address) as rejected_sink,
         closing(retry_transient(address.connect, options.retry_for)) as queues,
     ):
-        maker = DraftBuilder(queues, options, columns)
-        made = itertools.chain.from_iterable(map(maker.build, batches))
-        while chunk := list(itertools.islice(made, MAX_BATCH)):
+        builder = DraftBuilder(queues, options, columns)
+        built = itertools.chain.from_iterable(map(builder.build, batches))
+        while chunk := list(itertools.islice(built, MAX_BATCH)):
             drafts = [one for one in chunk if not isinstance(one, RejectedRow)]
             new = retry_transient(partial(_enqueue, queues, drafts, keep=keep), options.retry_for)
             written, known = written + new, known + len(drafts) - new
-            rejects.add([one for one in chunk if isinstance(one, RejectedRow)], written + known)
-    return TaskResult(written, known, rejects)
+            rejected_sink.add(
+                [one for one in chunk if isinstance(one, RejectedRow)], written + known
+            )
+    return TaskResult(written, known, rejected_sink)
 
 
 def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> int:
-    """Returns how many were new; unless `keep`, failed and cancelled jobs may be replaced."""
+    """Enqueue drafts; returns how many were new. `keep` means to replace no job."""
     by_queue: dict[str, list[Draft]] = {}
     for name, draft in drafts:
         kept = msgspec.structs.replace(draft, replaces=REPLACE_NOTHING) if keep else draft
@@ -61,7 +63,7 @@ def _enqueue(queues: Queues, drafts: list[tuple[str, Draft]], *, keep: bool) -> 
 
 
 class JobRowWriter(RowWriter):
-    """Makes a job of each row."""
+    """Enqueues each row as a job."""
 
     def __init__(
         self, options: JobsWriteOptions, address: StoreAddress, schema: StructType
@@ -71,10 +73,10 @@ class JobRowWriter(RowWriter):
         super().__init__(options, address)
 
     def write_rows(
-        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectedRowsTarget
+        self, batches: Iterator[pyarrow.RecordBatch], rejected_target: RejectedRowsTarget
     ) -> TaskResult:
         """Enqueue the rows of one task."""
-        return enqueue_rows(self.address, self.options, self.columns, batches, rejects_place)
+        return enqueue_rows(self.address, self.options, self.columns, batches, rejected_target)
 
 
 class JobsTableWriter(JobRowWriter, TableWriter):

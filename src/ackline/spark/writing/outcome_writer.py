@@ -1,4 +1,4 @@
-"""Rows that settle claimed jobs: complete, fail, retry or dead, each under its lease's token."""
+"""Settles claimed jobs with the outcomes in rows, each under its lease's token."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ackline.spark.streams.claims.replay import job_as_delivered
 from ackline.spark.streams.claims.settlement import with_min_result_ttl
 from ackline.spark.writing.columns import require_outcome_columns
 from ackline.spark.writing.json_columns import validated_json
-from ackline.spark.writing.rejected import RejectedRow, iterate_rows
-from ackline.spark.writing.rejects_place import RejectedRowsTarget
-from ackline.spark.writing.results import TaskResult
+from ackline.spark.writing.rejected_rows import RejectedRow, iterate_rows
+from ackline.spark.writing.rejected_target import RejectedRowsTarget
+from ackline.spark.writing.task_results import TaskResult
 from ackline.spark.writing.writers import RowWriter, StreamWriter, TableWriter
 
 logger = logging.getLogger("ackline")
@@ -46,10 +46,10 @@ class OutcomeApplier:
         self._options = options
         self.settled = 0
         self.settled_before = 0
-        """Rows whose job has already had another outcome under the same lease."""
+        """Rows whose job already has an outcome under the same lease."""
 
     def settle(self, rows: Iterable[dict[str, Any] | RejectedRow]) -> list[RejectedRow]:
-        """Apply what the rows say; returns those that were refused."""
+        """Apply the outcomes; returns the rejected rows."""
         by_queue: dict[Queue[Any, Any], list[dict[str, Any]]] = {}
         rejected = list[RejectedRow]()
         for row in rows:
@@ -91,14 +91,14 @@ class OutcomeApplier:
             if not verdict.applied
         ]
         rejected += self._lost(queue, refused) if refused else []
-        # Counted last: all of this is repeated if the store cannot be reached.
+        # Counted last, because all of this is repeated if the store is unavailable.
         self.settled += len(decided) - len(refused)
         return rejected
 
     def _lost(
         self, queue: Queue[Any, Any], refused: list[tuple[dict[str, Any], Verdict]]
     ) -> list[RejectedRow]:
-        """The rows of refused steps whose job has had no outcome under their lease.
+        """The rows of refused transitions whose job has no outcome under their lease.
 
         The jobs are read again, because another row of the same write may have settled them.
         """
@@ -106,7 +106,7 @@ class OutcomeApplier:
         records = queue.store.get(queue.key, [row["id"] for row, _ in refused])
         for (row, verdict), record in zip(refused, records, strict=True):
             if record is not None and _is_settled(record, row["token"]):
-                # A micro-batch that is repeated may decide otherwise: its first outcome stands.
+                # A repeated micro-batch may have another outcome; the first one stands.
                 self.settled_before += 1
             else:
                 rejected.append(RejectedRow.of(row, LeaseLost(row["id"], verdict.state)))
@@ -122,15 +122,15 @@ def _is_settled(record: Record, token: int) -> bool:
 def transition_for(
     queue: Queue[Any, Any], row: dict[str, Any], record: Record, policy: ResolvedPolicy
 ) -> Transition:
-    """The step that a row leads to; a stale one is refused when it is applied."""
-    # With the row's token, not the job's: that is what makes a stale row harmless.
-    held = msgspec.structs.replace(record, token=row["token"])
+    """The transition for a row; the store refuses a stale one."""
+    # With the row's token, not the job's, so that a stale row is refused.
+    leased = msgspec.structs.replace(record, token=row["token"])
     error = row.get("error") or "the outcome named no error"
     return lifecycle.settle(
-        held,
+        leased,
         _parse_outcome(row),
         _encode_result(queue, row.get("result")),
-        failure_from(held, error),
+        failure_from(leased, error),
         policy,
         queue.random,
     )
@@ -152,7 +152,7 @@ def _parse_outcome(row: dict[str, Any]) -> Outcome:
 
 
 def _encode_result(queue: Queue[Any, Any], value: str | bytes | None) -> bytes | None:
-    """A result is JSON already, and only measured, not rewritten; None is a result, too."""
+    """A result that is JSON already: its size is checked, and it is not encoded again."""
     if value is None:
         return None
     return queue.serdes.encode_result(msgspec.Raw(validated_json("result", value)))
@@ -162,19 +162,19 @@ def settle_rows(
     address: StoreAddress,
     options: OutcomesWriteOptions,
     batches: Iterator[pyarrow.RecordBatch],
-    rejects_place: RejectedRowsTarget,
+    rejected_target: RejectedRowsTarget,
 ) -> TaskResult:
-    """Settle the jobs of one task's rows. Done twice, the second time changes nothing."""
+    """Settle the jobs of one task's rows. Repeating it changes nothing."""
     with (
-        rejects_place.open(address) as rejects,
+        rejected_target.open(address) as rejected_sink,
         closing(retry_transient(address.connect, options.retry_for)) as queues,
     ):
         outcomes = OutcomeApplier(queues, options)
         for batch in batches:
             for start in range(0, batch.num_rows, MAX_BATCH):
                 rejected = outcomes.settle(iterate_rows(batch.slice(start, MAX_BATCH)))
-                rejects.add(rejected, outcomes.settled)
-    return TaskResult(outcomes.settled, outcomes.settled_before, rejects)
+                rejected_sink.add(rejected, outcomes.settled)
+    return TaskResult(outcomes.settled, outcomes.settled_before, rejected_sink)
 
 
 class OutcomeRowWriter(RowWriter):
@@ -188,17 +188,17 @@ class OutcomeRowWriter(RowWriter):
         super().__init__(options, address)
 
     def write_rows(
-        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectedRowsTarget
+        self, batches: Iterator[pyarrow.RecordBatch], rejected_target: RejectedRowsTarget
     ) -> TaskResult:
         """Settle the jobs of one task's rows."""
-        return settle_rows(self.address, self.options, batches, rejects_place)
+        return settle_rows(self.address, self.options, batches, rejected_target)
 
     def report(self, results: Sequence[TaskResult]) -> None:
         """Report which rows were refused, and which jobs were settled before."""
         super().report(results)
         if before := sum(task.known for task in results):
             logger.warning(
-                "%d rows name jobs that have had another outcome under the same lease; the first "
+                "%d rows name jobs that already have an outcome under the same lease; the first "
                 "outcome stands",
                 before,
             )

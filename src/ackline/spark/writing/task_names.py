@@ -1,4 +1,4 @@
-"""Names for the files of a task, the same whenever it is tried again."""
+"""Names for the files of a task, the same when it is retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all writers have in common, of tables and of streams, whatever they do with the rows."""
+"""The base classes of all writers of tables and streams."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pyspark.sql.datasource import (
 
 from ackline.spark.options import WriteOptions
 from ackline.spark.store.address import StoreAddress
-from ackline.spark.writing.rejects_place import RejectedRowsTarget, rejected_rows_target
-from ackline.spark.writing.results import TaskResult, require_none_rejected, task_results
+from ackline.spark.writing.rejected_target import RejectedRowsTarget, rejected_rows_target
 from ackline.spark.writing.task_names import micro_batch_name
+from ackline.spark.writing.task_results import TaskResult, require_none_rejected, task_results
 
 
 class RowWriter(ABC):
-    """Writes rows to a store; refused ones are kept in a folder, or reported at the end."""
+    """Writes rows to a store; rejected rows go to a folder or are reported at the end."""
 
     def __init__(self, options: WriteOptions, address: StoreAddress) -> None:
         self.address = address
-        self.rejects_place = rejected_rows_target(options)
+        self.rejected_target = rejected_rows_target(options)
 
     @abstractmethod
     def write_rows(
-        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectedRowsTarget
+        self, batches: Iterator[pyarrow.RecordBatch], rejected_target: RejectedRowsTarget
     ) -> TaskResult:
-        """Write the rows of one task. Done twice, the second time changes nothing."""
+        """Write the rows of one task. Repeating it changes nothing."""
 
     def report(self, results: Sequence[TaskResult]) -> None:
-        """All tasks are done: raise or log what was refused."""
+        """Report rejected rows when all tasks are done."""
         require_none_rejected(results)
 
 
@@ -42,7 +42,7 @@ class TableWriter(RowWriter, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return self.write_rows(iterator, self.rejects_place)
+        return self.write_rows(iterator, self.rejected_target)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done."""
@@ -50,11 +50,11 @@ class TableWriter(RowWriter, DataSourceArrowWriter):
 
 
 class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
-    """Writes a stream; a micro-batch that is repeated puts its refused rows in the same place."""
+    """Writes a stream; a repeated micro-batch replaces its files of rejected rows."""
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        return self.write_rows(iterator, self.rejects_place.named(micro_batch_name()))
+        return self.write_rows(iterator, self.rejected_target.named(micro_batch_name()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done."""

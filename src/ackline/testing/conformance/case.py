@@ -1,4 +1,4 @@
-"""The base of all groups of cases: opens a store for each case."""
+"""The base class of all rules: opens a store for each case."""
 
 from __future__ import annotations
 

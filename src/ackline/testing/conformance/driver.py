@@ -1,4 +1,4 @@
-"""One queue of a store under test, with short methods for what the cases do."""
+"""One queue of a store under test, with short methods for the cases."""
 
 from __future__ import annotations
 

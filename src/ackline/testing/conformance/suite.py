@@ -99,9 +99,9 @@ class StoreConformance(
     ReopenRules,
     SharedRules,
 ):
-    """Every rule that a store must keep; subclass it, and say which store.
+    """Every rule that a store must keep; subclass it and implement `make_store`.
 
     >>> class TestMyStore(StoreConformance):
-    ...     def make_store(self, clock, place):
-    ...         return MyStore(place / "jobs", clock=clock)
+    ...     def make_store(self, clock, path):
+    ...         return MyStore(path / "jobs", clock=clock)
     """

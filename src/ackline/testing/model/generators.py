@@ -71,7 +71,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
             case Act.MOVE:
                 return move(self.id, queues[self.target])
             case _:
-                raise AssertionError(f"{self.act} is no operation")
+                raise AssertionError(f"{self.act} is not an operation")
 
 
 class Generator:

@@ -1,4 +1,4 @@
-"""The state machine: each step happens to both stores, and all invariants must hold."""
+"""The state machine: each step is applied to both stores, and all invariants are checked."""
 
 from __future__ import annotations
 

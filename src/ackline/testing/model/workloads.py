@@ -1,4 +1,4 @@
-"""How likely each step is: every workload favours other collisions."""
+"""Workloads: how likely each step is, so that different races become likely."""
 
 from __future__ import annotations
 

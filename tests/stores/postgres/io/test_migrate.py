@@ -217,7 +217,7 @@ class TestOnTheNextSchema(StoreConformance):
             expand(store)
         return store
 
-    def make_connection(self, place: Path) -> psycopg.Connection[Any]:
+    def make_connection(self, path: Path) -> psycopg.Connection[Any]:
         return self.server.connect(autocommit=False)
 
 

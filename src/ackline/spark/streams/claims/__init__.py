@@ -1,1 +1,1 @@
-"""TODO."""
+"""Jobs as a stream: `stream_reader` is what Spark calls, `coordinator` needs no Spark."""

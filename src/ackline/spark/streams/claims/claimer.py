@@ -1,7 +1,7 @@
 """Claims jobs for the next micro-batch, within its limits.
 
-Jobs that a driver claimed but could not save in a manifest are found by its worker's name, and go
-back to the queue.
+Jobs that a driver claimed but could not save in a manifest are found by its worker's name and
+released.
 """
 
 from __future__ import annotations
@@ -14,87 +14,89 @@ from ackline.core import lifecycle
 from ackline.core.job import LIVE, Record, State
 from ackline.queue import Queue
 from ackline.queue.consume import poll_interval
-from ackline.spark.claims.manifest_room import ManifestStore
 from ackline.spark.options import ClaimsOptions
 from ackline.spark.store.page_size import MAX_BATCH, AdaptivePageSize, count_fitting, read_pages
 from ackline.spark.streams.claims.lease_renewer import LeaseRenewer
 from ackline.spark.streams.claims.leases import leases_of
+from ackline.spark.streams.claims.manifest_store import ManifestStore
 from ackline.stores.contract import Filter
 
 
 class Claimer:
-    """Claims for one stream."""
+    """Claims jobs for one stream."""
 
     def __init__(
         self,
         queue: Queue[Any, Any],
         options: ClaimsOptions,
-        room: ManifestStore,
-        keeper: LeaseRenewer,
+        manifest_store: ManifestStore,
+        renewer: LeaseRenewer,
     ) -> None:
         self._queue = queue
         self._options = options
-        self._room = room
-        self._keeper = keeper
+        self._manifest_store = manifest_store
+        self._renewer = renewer
         self._budget: int | None = None
-        self._stride = AdaptivePageSize(MAX_BATCH)
+        self._page_size = AdaptivePageSize(MAX_BATCH)
 
     def stop_at_present(self) -> None:
-        """Claim no more jobs than are waiting now, or come back from lapsed leases."""
+        """Claim no more jobs than there are now, including those whose leases expire."""
         counts = self._queue.counts()
         self._budget = sum(counts[state] for state in LIVE)
 
     def claim(self, limit: int) -> list[Record]:
         """Claim as many jobs as are waiting, within the limits.
 
-        If this fails midway, `sweep` gives back what was claimed: it is in no manifest.
+        If this fails midway, `release_orphans` releases what was claimed: it is in no manifest.
         """
         records: list[Record] = []
         if self._budget is not None:
             limit = min(limit, self._budget)
-        room = self._options.max_bytes_per_trigger
-        while len(records) < limit and room > 0:
+        bytes_left = self._options.max_bytes_per_trigger
+        while len(records) < limit and bytes_left > 0:
             wait = 0.0 if records or self._budget is not None else self._options.wait
-            found = self._claim_some(min(self._stride.next(room), limit - len(records)), wait)
+            found = self._claim_some(
+                min(self._page_size.next(bytes_left), limit - len(records)), wait
+            )
             if not found:
                 break
-            taken = count_fitting(found, room)
-            room -= self._stride.observe_jobs(found)
-            self._keep(found[:taken])
-            records += found[:taken]
-            if surplus := found[taken:]:
-                # They are larger than those before: the driver may not have memory for all.
+            fitting = count_fitting(found, bytes_left)
+            bytes_left -= self._page_size.observe_jobs(found)
+            self._start_extending(found[:fitting])
+            records += found[:fitting]
+            if surplus := found[fitting:]:
+                # They are larger than expected: the driver may not have memory for all of them.
                 self.release(surplus)
         return records
 
     def use_budget(self, jobs: int) -> None:
-        """Take jobs that were claimed and saved off the budget.
+        """Count jobs that were claimed and saved against the budget.
 
-        Those that could not be saved go back to the queue, and can be claimed again.
+        Those that could not be saved are released, and can be claimed again.
         """
         if self._budget is not None:
             self._budget -= jobs
 
     def release_orphans(self) -> None:
-        """Give back jobs that were claimed for this stream, but are in none of its manifests."""
+        """Release jobs that were claimed for this stream but are in none of its manifests."""
         leased = Filter(states=frozenset({State.PROCESSING}))
         for jobs in read_pages(partial(self._queue.store.page, self._queue.key, leased), MAX_BATCH):
-            # All drivers of a stream claim as one worker. Once `confirm` succeeds, no driver that
-            # begins later can have claimed these, and no manifest of them can be saved any more.
-            while (strays := self._orphans(jobs)) and not self._room.confirm():
-                self._room.load()
-            if strays:
-                self.release(strays)
+            # All drivers of a stream claim as one worker. Once `confirm` succeeds, no later driver
+            # can have claimed these, and no manifest of them can be saved any more.
+            while (orphans := self._orphans(jobs)) and not self._manifest_store.confirm():
+                self._manifest_store.load()
+            if orphans:
+                self.release(orphans)
 
     def _orphans(self, leased: Iterable[Record]) -> list[Record]:
-        ours = [job for job in leased if job.worker == self._options.worker_id]
-        held = self._room.leases if ours else set()
-        return [job for job in ours if (job.id, job.token) not in held]
+        claimed = [job for job in leased if job.worker == self._options.worker_id]
+        manifest_leases = self._manifest_store.leases if claimed else set()
+        return [job for job in claimed if (job.id, job.token) not in manifest_leases]
 
     def release(self, records: Iterable[Record]) -> int:
         """Release jobs to the queue; returns how many were still leased to the stream."""
         jobs = list(records)
-        self._keeper.remove(leases_of(jobs))
+        self._renewer.remove(leases_of(jobs))
         policy = self._queue.policies.of
         verdicts = self._queue.apply([lifecycle.release(job, policy(job)) for job in jobs])
         return sum(verdict.applied for verdict in verdicts)
@@ -114,8 +116,8 @@ class Claimer:
             listener.wait(min(wait, poll_interval(claimed)))
         return self._queue.claim_records(request).jobs
 
-    def _keep(self, records: Sequence[Record]) -> None:
-        self._keeper.add(leases_of(records))
-        # A job may have a shorter lease of its own than the stream needs.
+    def _start_extending(self, records: Sequence[Record]) -> None:
+        self._renewer.add(leases_of(records))
+        # A job may have set a shorter lease than the stream needs.
         if short := [record for record in records if record.options.lease is not None]:
-            self._keeper.extend(leases_of(short))
+            self._renewer.extend(leases_of(short))

@@ -1,4 +1,4 @@
-"""Extends the leases of a stream for as long as its driver lives."""
+"""Extends the leases of a stream while its driver is alive."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_INTERVAL = 10.0
 
 
 class LeaseRenewer:
-    """One thread in the planner that extends every lease the stream holds.
+    """A thread of the planner that extends all leases of the stream.
 
-    It stops by itself when another driver has taken the stream over.
+    It stops when another driver has taken over the stream.
     """
 
     def __init__(
@@ -34,33 +34,33 @@ class LeaseRenewer:
         self._lease = lease
         self._is_fenced = fenced
         self.fenced = False
-        """Whether another driver was found to have taken the stream over."""
-        self._pause = min(lease / 4, MAX_INTERVAL)
+        """Whether another driver has taken over the stream."""
+        self._interval = min(lease / 4, MAX_INTERVAL)
         self._leases: set[Lease] = set()
-        self._heard_at = 0.0
-        """When the store last answered, by the wall clock: it counts time spent suspended, too."""
+        self._confirmed_at = 0.0
+        """When the store last replied, by the wall clock, which includes time spent suspended."""
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._beat = Heartbeat(
+        self._heartbeat = Heartbeat(
             id=worker,
             host=socket.gethostname(),
             pid=os.getpid(),
             started_at=time.time(),
             concurrency=1,
             kinds=None,
-            # As long as the leases: a driver that restarts is not dead.
+            # As long as the leases, so that a driver may restart.
             ttl=lease,
         )
 
     def start(self) -> None:
-        """Go on until `stop`."""
+        """Start the thread; it runs until `stop`."""
         name = f"ackline leases {self._key}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the leases as they are: the next driver continues with them."""
+        """Stop the thread; the leases stay, so that the next driver can continue with them."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -75,10 +75,10 @@ class LeaseRenewer:
         with self._lock:
             self._leases.difference_update(leases)
 
-    def holds(self, leases: Iterable[Lease]) -> bool:
-        """Whether the stream still holds all of these, as the store confirmed a moment ago."""
-        if abs(time.time() - self._heard_at) > 2 * self._pause:
-            # The driver was suspended, or the store was away: the thread may not know that yet.
+    def has_all(self, leases: Iterable[Lease]) -> bool:
+        """Whether all of these are still leased, as the store has recently confirmed."""
+        if abs(time.time() - self._confirmed_at) > 2 * self._interval:
+            # The driver was suspended or the store unavailable: the thread may not know that yet.
             self.heartbeat()
         with self._lock:
             return self._leases.issuperset(leases)
@@ -95,44 +95,46 @@ class LeaseRenewer:
             # A heartbeat would create the queue, and its name may be mistyped.
             return lost
         for chunk in batched(ordered) if ordered else [ordered]:
-            holds = [LeaseExtension(id, token, self._lease) for id, token in chunk]
-            reply = self._store.heartbeat(self._key, self._beat, holds)
+            extensions = [LeaseExtension(id, token, self._lease) for id, token in chunk]
+            reply = self._store.heartbeat(self._key, self._heartbeat, extensions)
             lost.update(chunk[index] for index in reply.lost)
         return lost
 
     def heartbeat(self) -> None:
-        """Extend all leases that are held, and drop those that are lost."""
+        """Extend all leases, and drop those that are lost."""
         with self._lock:
-            held = set(self._leases)
-        lost = self._extend(held)
-        self._heard_at = time.time()
+            leases = set(self._leases)
+        lost = self._extend(leases)
+        self._confirmed_at = time.time()
         with self._lock:
-            # A lease that was settled meanwhile is no longer held, but was not lost.
+            # A lease that was settled meanwhile has ended, but was not lost.
             lost &= self._leases
             self._leases -= lost
         if again := self._count_redelivered(lost):
             logger.warning(
                 "%s: %d leases of %r are lost; their jobs will be delivered again",
-                *(self._key, again, self._beat.id),
+                *(self._key, again, self._heartbeat.id),
             )
 
     def _count_redelivered(self, lost: Iterable[Lease]) -> int:
-        """How many of the jobs come again; the others were settled by those who worked on them."""
+        """How many of the jobs will be delivered again; the others were settled meanwhile."""
         looked_up = look_up(self._store, self._key, sorted(lost))
         return sum(is_redelivered(lease, job) for chunk in looked_up for lease, job in chunk)
 
     def _run(self) -> None:
-        while not self.fenced and not self._stopped.wait(self._pause):
+        while not self.fenced and not self._stopped.wait(self._interval):
             self.run_once()
 
     def run_once(self) -> None:
-        """What the thread does every few seconds."""
+        """Extend all leases once, unless another driver has taken over."""
         try:
             self.fenced = self._is_fenced()
             if self.fenced:
-                logger.warning("%s: %r is read by another driver", self._key, self._beat.id)
+                logger.warning(
+                    "%s: another driver has taken over %r", self._key, self._heartbeat.id
+                )
             else:
                 self.heartbeat()
         except Exception as error:
-            # If this thread ended, the driver would work on while its jobs went to others.
-            logger.error("the leases of %r could not be extended: %r", self._beat.id, error)
+            # If this thread ended, the driver would go on while its jobs were delivered again.
+            logger.error("the leases of %r could not be extended: %r", self._heartbeat.id, error)

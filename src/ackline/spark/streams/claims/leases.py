@@ -1,4 +1,4 @@
-"""The leases that a stream has on its jobs, and what became of those jobs."""
+"""The leases of a stream, and the state of their jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Lease = tuple[str, int]
 
 
 def leases_of(records: Iterable[Record]) -> tuple[Lease, ...]:
-    """The leases of jobs, as a manifest has them."""
+    """The leases of jobs, as stored in a manifest."""
     return tuple((record.id, record.token) for record in records)
 
 
 def look_up(
     store: Store, queue: QueueKey, leases: Sequence[Lease]
 ) -> Iterator[list[tuple[Lease, Record | None]]]:
-    """Each lease with its job as it is now, in chunks of one round trip."""
+    """Each lease with the current state of its job, in chunks of one round trip."""
     for chunk in batched(leases):
         yield list(zip(chunk, store.get(queue, [id for id, _ in chunk]), strict=True))
 
@@ -33,5 +33,5 @@ def failure_under(lease: Lease, record: Record) -> Failure | None:
 
 
 def is_redelivered(lease: Lease, record: Record | None) -> bool:
-    """Whether a job is still to be done, and was not settled under this lost lease."""
+    """Whether the job of a lost lease will be delivered again."""
     return record is not None and record.state in LIVE and not failure_under(lease, record)

@@ -14,14 +14,14 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from ackline.core.errors import ConfigError
 from ackline.core.job import QueueKey, Record
 from ackline.queues import Queues
-from ackline.spark.claims.claims import ClaimCoordinator
-from ackline.spark.claims.manifest_room import StateCheck
-from ackline.spark.claims.manifests import StreamState
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ClaimsOptions
 from ackline.spark.store.address import StoreAddress
 from ackline.spark.store.page_size import job_bytes
 from ackline.spark.store.retry import retry_transient
+from ackline.spark.streams.claims.coordinator import ClaimCoordinator
+from ackline.spark.streams.claims.manifest_store import StateCheck
+from ackline.spark.streams.claims.manifests import StreamState
 from ackline.spark.tables.job_rows import claims_batch
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ MAX_PARTITION_BYTES = 8 << 20
 
 
 class ClaimedJobsPartition(InputPartition):
-    """Claimed jobs for one task, in Arrow's format: a task that is repeated needs no store."""
+    """Claimed jobs for one task, in Arrow's format, so that a retried task needs no store."""
 
     def __init__(self, jobs: bytes) -> None:
         super().__init__(len(jobs))
@@ -42,8 +42,8 @@ class ClaimedJobsPartition(InputPartition):
 class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads `jobs` as a stream.
 
-    Planning happens in one process on the driver. It opens the store when Spark first calls it;
-    the copies that executors get never do.
+    Planning happens in one process on the driver, which opens the store at Spark's first call; the
+    copies on executors never do.
     """
 
     def __init__(self, options: ClaimsOptions, address: StoreAddress) -> None:
@@ -53,14 +53,14 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._claims: ClaimCoordinator | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The offset before the first micro-batch; Spark asks again if it dies during the first."""
+        """The offset before the first micro-batch; called again if Spark restarts in it."""
 
         def find(claims: ClaimCoordinator) -> dict[str, Any]:
             if self.options.reset:
                 claims.reset()
-            return self._offset(claims.find_or_begin().generation, 0)
+            return self._offset(claims.find_or_create().generation, 0)
 
-        return self._with(find)
+        return self._retrying(find)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """At most as many jobs as the options allow."""
@@ -68,12 +68,12 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim no more jobs than are waiting now."""
-        self._with(ClaimCoordinator.stop_at_present)
+        self._retrying(ClaimCoordinator.stop_at_present)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Settle what is committed, then claim the next micro-batch.
 
-        Spark calls this at every trigger, but `commit` only when more jobs come. So the last
+        Spark calls this at every trigger, but `commit` only when there are more jobs. So the last
         micro-batch before a pause is settled here.
         """
         most = min(self.options.max_jobs_per_trigger, _max_rows(limit))
@@ -89,14 +89,14 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 claims.manifest_store.state,
             )
             if batch == start["batch"]:
-                # Spark takes every other offset for news.
+                # Spark takes any other offset for new data.
                 return dict(start)
             return self._offset(state.offered_generation or state.generation, batch)
 
-        return self._with(take)
+        return self._retrying(take)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The jobs of one micro-batch, shared out to tasks; the same jobs after a crash."""
+        """The jobs of one micro-batch, distributed to tasks; the same jobs after a crash."""
         if start["batch"] == end["batch"]:
             return []
 
@@ -106,23 +106,23 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [job for batch in batches for job in claims.jobs_of_batch(batch)]
 
         key = QueueKey(self.address.tenant, self.options.queue)
-        records = self._with(plan)
+        records = self._retrying(plan)
         return [
             ClaimedJobsPartition(to_arrow_stream(key, part))
             for part in split_into_partitions(records, self.options.partitions)
         ]
 
     def commit(self, end: Offset) -> None:
-        """Settle the micro-batch; `latestOffset` has mostly done it already."""
+        """Settle the micro-batch, unless `latestOffset` has done it already."""
 
         def settle(claims: ClaimCoordinator) -> None:
             self._begin(claims, lambda state: self._require_own(state, end), end)
             claims.settle(end["batch"])
 
-        self._with(settle)
+        self._retrying(settle)
 
     def stop(self) -> None:
-        """Close the store; the next driver takes the leases over."""
+        """Close the store; the next driver takes over the leases."""
         if self._claims is not None:
             self._claims.close()
         if self._queues is not None:
@@ -135,20 +135,20 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with pyarrow.ipc.open_stream(partition.jobs) as batches:
                 yield from batches
 
-    # --- what the planning needs ---
+    # --- planning ---
 
-    def _with(self, act: Callable[[ClaimCoordinator], T]) -> T:
-        """Call `act` with the claims of this driver, again if the store fails for a while."""
-        return retry_transient(lambda: act(self._opened()), self.options.retry_for)
+    def _retrying(self, act: Callable[[ClaimCoordinator], T]) -> T:
+        """Call `act` with this driver's coordinator, retrying transient errors of the store."""
+        return retry_transient(lambda: act(self._open()), self.options.retry_for)
 
-    def _opened(self) -> ClaimCoordinator:
+    def _open(self) -> ClaimCoordinator:
         if self._claims is None:
             self._queues = self.address.connect()
             self._claims = ClaimCoordinator(self._queues, self.options)
         return self._claims
 
     def _begin(self, claims: ClaimCoordinator, accept: StateCheck, logged: Offset) -> None:
-        """Take the stream over with an offset that Spark has logged, if it is accepted."""
+        """Take over the stream with an offset that Spark has logged, if it is accepted."""
         claims.begin(accept)
         if logged["batch"]:
             claims.adopt(logged["generation"])
@@ -168,7 +168,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if part == "generation" and (
                 not offset["batch"] or offset.get(part) == state.offered_generation
             ):
-                # Before its first micro-batch, a checkpoint may become that of any generation.
+                # Before its first micro-batch, a checkpoint fits any generation.
                 continue
             if offset.get(part) != expected[part]:
                 raise StreamMismatch(
@@ -186,7 +186,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise StreamMismatch(
                 f"stream {self.options.stream_id!r} was read up to micro-batch {state.committed} "
                 "with another checkpoint. Use that one, or another streamId; or set reset=true "
-                "to begin anew, which gives back what the other one holds"
+                "to start over, which releases the jobs of the other one"
             )
 
 
@@ -194,7 +194,7 @@ def _max_rows(limit: ReadLimit) -> int:
     """How many rows Spark asks for; only `trigger(once=True)` asks for all, and is refused."""
     if not isinstance(limit, ReadMaxRows):
         raise ConfigError(
-            "trigger(once=True) ends before it can be told that jobs are done, so they would be "
+            "trigger(once=True) ends before its jobs can be completed, so they would be "
             "delivered again: use trigger(availableNow=True)"
         )
     return limit.max_rows

@@ -1,8 +1,8 @@
-"""How far streams have read a store's journal, noted in the store itself.
+"""How far streams have read a store's journal, recorded in the store itself.
 
-Cursors are numbers that a store counts up. If a store is restored from a backup or made anew, its
-cursors soon look like those of the store before. A note inside the store is restored with it, and
-so reveals that.
+Cursors are numbers that a store counts up. If a store is restored from a backup or created anew,
+its cursors soon look like those of the earlier store. A record in the store itself is restored
+with it, and so reveals that.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from ackline.spark.journal.journals import JOURNAL_START
 from ackline.spark.streams.events.stream_records import StreamRecords
 from ackline.stores.contract import KeyValue
 
-RECORD_KIND = "horizons"
+RECORD_KIND = "watermarks"
 
 
 class HighWatermark(msgspec.Struct, frozen=True):
-    """How far a stream has read, and when it noted that."""
+    """How far a stream has read, and when it recorded that."""
 
     cursor: str = JOURNAL_START
     at: float = 0.0
 
     def as_bytes(self) -> bytes:
-        """As the store keeps it."""
+        """As it is stored."""
         return f"{self.cursor} {self.at}".encode()
 
 
 def raise_watermark(queues: Queues, stream: str, cursors: Iterable[str]) -> None:
-    """Note that the stream is about to read up to these places, before Spark gets the offset.
+    """Record that the stream is about to read up to these cursors, before Spark gets the offset.
 
-    The note never goes back: this driver may be a zombie, and Spark may already have the offset of
-    another one that has noted more.
+    The record never goes back: this driver may be a zombie, and Spark may already have a later
+    offset of another driver.
     """
-    notes, now = StreamRecords(queues, RECORD_KIND), queues.store.now()
-    reached = max(cursors, key=read_cursor, default=JOURNAL_START)
-    known = notes.find(stream)
-    while not notes.replace(stream, known, _extended(known, reached, now).as_bytes()):
-        known = notes.find(stream)
+    records, now = StreamRecords(queues, RECORD_KIND), queues.store.now()
+    read_to = max(cursors, key=read_cursor, default=JOURNAL_START)
+    known = records.find(stream)
+    while not records.replace(stream, known, _extended(known, read_to, now).as_bytes()):
+        known = records.find(stream)
     if known is None:
-        _drop_inactive(notes)
+        _drop_inactive(records)
 
 
 def _extended(known: KeyValue | None, cursor: str, now: float) -> HighWatermark:
@@ -52,43 +52,43 @@ def _extended(known: KeyValue | None, cursor: str, now: float) -> HighWatermark:
 
 
 def require_below_watermark(queues: Queues, stream: str | None, cursors: Iterable[str]) -> None:
-    """Refuse places that are further than this store's note of how far the stream has read.
+    """Refuse cursors beyond what this store has recorded for the stream.
 
-    For a stream that notes nothing, the end of the journal takes the place of the note.
+    For a stream without a record, the end of the journal is the limit.
     """
     last = queues.info().cursor if stream is None else _stored_watermark(queues, stream).cursor
     furthest = max(cursors, key=read_cursor, default=JOURNAL_START)
     if read_cursor(furthest) > read_cursor(last):
         raise StreamMismatch(
-            f"the checkpoint has read the journal up to cursor {furthest}, and this store knows "
-            f"of nothing after {last}: it was restored from a backup, or made anew, so what has "
-            "happened since would be left out. Put the newer store back; or begin anew, with "
-            "another checkpointLocation or another lake, which takes in all that this store has"
+            f"the checkpoint has read the journal up to cursor {furthest}, and this store has "
+            f"nothing after {last}: it was restored from a backup or created anew, so events since "
+            "then would be left out. Restore a newer copy of the store; or start over with another "
+            "checkpointLocation or another lake, which reads all that this store has"
         )
 
 
 def _stored_watermark(queues: Queues, stream: str) -> HighWatermark:
-    """What was noted; a stream without a note may be one of those that were forgotten."""
-    notes = StreamRecords(queues, RECORD_KIND)
-    return _read(notes.find(stream) or notes.dropped_streams)
+    """What is recorded; a stream without a record may be one of those that were dropped."""
+    records = StreamRecords(queues, RECORD_KIND)
+    return _read(records.find(stream) or records.dropped_streams)
 
 
-def _drop_inactive(notes: StreamRecords) -> None:
-    """Forget the notes of streams that were silent for longest, except how far the furthest read.
+def _drop_inactive(records: StreamRecords) -> None:
+    """Drop the records of the streams inactive for longest, except how far the furthest has read.
 
-    So each of them can go on, while a store that none of them has ever read is still refused.
+    So each of them can continue, while an older store is still refused.
     """
-    if silent := notes.oldest_excess(lambda note: _read(note).at):
-        notes.drop(silent, _furthest)
+    if inactive := records.oldest_excess(lambda record: _read(record).at):
+        records.drop(inactive, _furthest)
 
 
-def _furthest(notes: list[KeyValue]) -> bytes:
-    horizons = map(_read, notes)
-    return max(horizons, key=lambda horizon: read_cursor(horizon.cursor)).as_bytes()
+def _furthest(records: list[KeyValue]) -> bytes:
+    watermarks = map(_read, records)
+    return max(watermarks, key=lambda watermark: read_cursor(watermark.cursor)).as_bytes()
 
 
-def _read(note: KeyValue | None) -> HighWatermark:
-    if note is None:
+def _read(record: KeyValue | None) -> HighWatermark:
+    if record is None:
         return HighWatermark()
-    cursor, _, at = note.value.decode().partition(" ")
+    cursor, _, at = record.value.decode().partition(" ")
     return HighWatermark(cursor, float(at))

@@ -27,38 +27,38 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A place in the journal of each queue."""
+    """A cursor in the journal of each queue."""
 
     started_at: str
     """Where the stream began: a cursor, or `OLDEST`."""
     cursors: Mapping[str, str]
-    """How far each was read, without those that were dropped and have been read to their end."""
+    """How far each queue was read, except dropped queues that were read to their end."""
     batch_start: Mapping[str, str] = {}
-    """From where the queues of this micro-batch are read."""
+    """Where reading the queues of this micro-batch starts."""
     initial: bool = False
-    """Whether the stream begins here."""
+    """Whether the stream starts here."""
     gaps: list[Gap] = []
-    """All gaps that the stream has ever skipped; the oldest of many are joined into one."""
+    """All gaps that the stream has ever skipped; if there are many, the oldest are merged."""
     gaps_key: str = ""
-    """The name under which the store notes the gaps of the latest micro-batch; empty before it."""
+    """The key under which the store records the gaps of the latest micro-batch; empty before it."""
     watermark_key: str | None = None
-    """The name under which the store notes how far the stream has read."""
+    """The key under which the store records how far the stream has read."""
     searched_to: str | None = None
-    """Up to here no queue has an unread event, except the `unfinished` ones; None
-    before the first micro-batch."""
+    """Up to here only the `unfinished` queues have unread events; None before the first
+    micro-batch."""
     unfinished: list[str] = []
-    """Queues that a limit may have left with unread events."""
+    """Queues in which a limit may have left unread events."""
     scope: StreamScope
     """What the stream reads."""
 
     @property
     def all_cursors(self) -> list[str]:
-        """All places of the journal that the offset names."""
+        """All cursors that the offset contains."""
         return [*self.cursors.values(), self.searched_to or JOURNAL_START]
 
     @property
     def furthest(self) -> str:
-        """The last of all places: a queue that has none here has nothing unread before it."""
+        """The last of all cursors: a queue that is not listed has nothing unread before it."""
         begin = JOURNAL_START if self.started_at == OLDEST else self.started_at
         return max([begin, *self.cursors.values()], key=read_cursor)
 

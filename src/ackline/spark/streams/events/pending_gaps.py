@@ -18,39 +18,39 @@ class PendingGaps:
     """The gaps in the latest micro-batch of each stream."""
 
     def __init__(self, queues: Queues) -> None:
-        self._notes = StreamRecords(queues, "gaps")
+        self._records = StreamRecords(queues, "gaps")
         self._known: dict[str, list[Gap]] = {}
 
     def get(self, stream: str) -> list[Gap]:
-        """The gaps that were noted last; the store is asked once."""
+        """The gaps that were recorded last; read from the store once."""
         if stream not in self._known:
-            self._known[stream] = _read(self._notes.find(stream))
+            self._known[stream] = _read(self._records.find(stream))
         return self._known[stream]
 
     def record(self, stream: str, gaps: list[Gap]) -> None:
-        """Replace the gaps noted before, which the offset of this micro-batch lists."""
+        """Replace the gaps recorded before, which the offset of this micro-batch lists."""
         before = self.get(stream)
         if gaps != before:
             gaps = self._replace(stream, before, gaps)
             if not before:
-                self._forget_abandoned()
+                self._drop_abandoned()
         self._known[stream] = gaps
 
     def _replace(self, stream: str, before: list[Gap], gaps: list[Gap]) -> list[Gap]:
-        """Write `gaps`, and keep those that another driver has noted since: no offset lists them.
+        """Write `gaps`, and keep those that another driver has recorded since, in no offset yet.
 
-        Either driver may be a zombie, and to list a gap twice does less harm than never.
+        Either driver may be a zombie, and listing a gap twice is better than never.
         """
         while True:
-            found = self._notes.find(stream)
+            found = self._records.find(stream)
             others = [gap for gap in _read(found) if gap not in before and not _contains(gaps, gap)]
             both = others + gaps
-            if self._notes.replace(stream, found, msgspec.json.encode(both) if both else None):
+            if self._records.replace(stream, found, msgspec.json.encode(both) if both else None):
                 return both
 
-    def _forget_abandoned(self) -> None:
-        if abandoned := self._notes.oldest_excess(_recorded_at):
-            self._notes.drop(abandoned)
+    def _drop_abandoned(self) -> None:
+        if abandoned := self._records.oldest_excess(_recorded_at):
+            self._records.drop(abandoned)
 
 
 def _contains(gaps: list[Gap], gap: Gap) -> bool:

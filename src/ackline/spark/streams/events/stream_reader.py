@@ -1,4 +1,4 @@
-"""The journal as a stream: a micro-batch lies between two places, and can be read again."""
+"""The journal as a stream: the interface that Spark calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Offset = Mapping[str, Any]
 
 
 class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads `events` as they happen. An offset has a cursor for each queue.
+    """Reads `events` as a stream. An offset has a cursor for each queue.
 
     If events were pruned before the stream has read them, it fails with `EventsDropped`; it skips
     them only if the options name the queue. A store that was restored since is refused with
@@ -38,60 +38,60 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: EventsOptions, address: StoreAddress) -> None:
         self.options = options
         self.address = address
-        self._planning: EventsPlanner | None = None
+        self._planner: EventsPlanner | None = None
         self._initial: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new stream begins; Spark asks again until its first micro-batch is done."""
         if self._initial is None:
-            self._initial = dump_offset(self._with(EventsPlanner.initial_offset))
+            self._initial = dump_offset(self._retrying(EventsPlanner.initial_offset))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """At most as many events as the options allow."""
-        most = self.options.max_events_per_trigger
-        return ReadMaxRows(most) if most is not None else ReadAllAvailable()
+        max_events = self.options.max_events_per_trigger
+        return ReadMaxRows(max_events) if max_events is not None else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Leave all events from now on to the next run."""
-        self._with(EventsPlanner.stop_at_current_end)
+        """Leave later events to the next run."""
+        self._retrying(EventsPlanner.stop_at_current_end)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends."""
         begin = parse_offset(start)
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return dump_offset(self._with(lambda planning: planning.next_offset(begin, most)))
+        max_events = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return dump_offset(self._retrying(lambda planner: planner.next_offset(begin, max_events)))
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The same events each time that Spark asks for them."""
+        """The same events each time that Spark asks."""
         begin, last = parse_offset(start), parse_offset(end)
 
-        def plan(planning: EventsPlanner) -> list[list[JournalRange]]:
-            starts = planning.start_cursors(begin, last)
-            return plan_ranges(planning.queues, starts, last.cursors, self.options.target_tasks)
+        def plan(planner: EventsPlanner) -> list[list[JournalRange]]:
+            starts = planner.start_cursors(begin, last)
+            return plan_ranges(planner.queues, starts, last.cursors, self.options.target_tasks)
 
-        return [*map(JournalPartition, self._with(plan))]
+        return [*map(JournalPartition, self._retrying(plan))]
 
     def commit(self, end: Offset) -> None:
-        """Save that all before this offset is done: its events need not be kept for us any more."""
+        """Save that everything before this offset is done, so that the journal need not keep it."""
         done = parse_offset(end)
-        self._with(lambda planning: planning.save_progress(done))
+        self._retrying(lambda planner: planner.save_progress(done))
 
     def stop(self) -> None:
         """Close the store."""
-        if self._planning is not None:
-            self._planning.close()
-            self._planning = None
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The events of its stretches, a page at a time."""
         return read_partition(self.address, partition, self.options)
 
-    def _with(self, act: Callable[[EventsPlanner], T]) -> T:
-        """Call `act` with the planning of this driver, again if the store fails for a while."""
-        return retry_transient(lambda: act(self._opened()), self.options.retry_for)
+    def _retrying(self, act: Callable[[EventsPlanner], T]) -> T:
+        """Call `act` with this driver's planner, retrying transient errors of the store."""
+        return retry_transient(lambda: act(self._open()), self.options.retry_for)
 
-    def _opened(self) -> EventsPlanner:
-        if self._planning is None:
-            self._planning = EventsPlanner(self.address.connect(), self.options)
-        return self._planning
+    def _open(self) -> EventsPlanner:
+        if self._planner is None:
+            self._planner = EventsPlanner(self.address.connect(), self.options)
+        return self._planner

@@ -1,4 +1,4 @@
-"""Claiming: which job is leased, in which order, for how long."""
+"""Claims: which jobs are leased, in which order, for how long."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OrderRules(StoreCase):
 
         assert driver.claim_ids() == ["new", "old"]
 
-    def test_the_lowest_is_served_under_a_steady_stream_of_the_highest(
+    def test_the_lowest_priority_is_claimed_under_a_steady_stream_of_the_highest(
         self, driver: QueueDriver
     ) -> None:
         driver.configure(ageing=1.0)
@@ -57,9 +57,7 @@ class OrderRules(StoreCase):
 
         assert "lowest" in served
 
-    def test_a_promoted_job_stands_in_line_by_the_time_it_was_due(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_a_promoted_job_is_ordered_by_when_it_was_due(self, driver: QueueDriver) -> None:
         driver.enqueue("due first", delay=10.0)
         driver.enqueue("due second", delay=20.0)
         driver.clock.advance(15.0)
@@ -68,14 +66,14 @@ class OrderRules(StoreCase):
 
         assert driver.claim_ids() == ["due first", "queued between", "due second"]
 
-    def test_an_order_across_kinds(self, driver: QueueDriver) -> None:
-        """Kinds share one line unless a worker wants only some of them."""
+    def test_kinds_share_one_order(self, driver: QueueDriver) -> None:
+        """Unless a worker claims only some kinds."""
         for id, kind, priority in (("1", "x", 1), ("2", "y", 9), ("3", "z", 5), ("4", "x", 9)):
             driver.enqueue(id, kind=kind, priority=priority)
 
         assert driver.claim_ids() == ["2", "4", "3", "1"]
 
-    def test_a_redriven_job_joins_the_end(self, driver: QueueDriver) -> None:
+    def test_a_redriven_job_goes_to_the_end(self, driver: QueueDriver) -> None:
         driver.dead_letter("old")
         driver.clock.advance(1.0)
         driver.enqueue("waiting")
@@ -86,7 +84,7 @@ class OrderRules(StoreCase):
 
 
 class ClaimRules(StoreCase):
-    """What a claim hands out, and what else it returns."""
+    """Which jobs a claim returns, and what else."""
 
     def test_a_claim_leases_in_one_step(self, driver: QueueDriver) -> None:
         """Rules 2 and 5: a new lease and a counted attempt, in one atomic step."""
@@ -100,7 +98,7 @@ class ClaimRules(StoreCase):
         assert driver.get("a") == job
 
     def test_a_claimed_job_is_found_by_its_worker_at_once(self, driver: QueueDriver) -> None:
-        """No job is lost between pop and register (Sidekiq, Faktory, kombu, the seed)."""
+        """No job is lost between being popped and being registered (Sidekiq, Faktory, kombu)."""
         driver.enqueue_all(["a", "b", "c"])
         driver.claim_one(worker="other")
 
@@ -109,40 +107,40 @@ class ClaimRules(StoreCase):
         held = driver.store.leases(driver.queue, worker="w1")
         assert held == [job.without_data() for job in jobs]
 
-    def test_a_leased_job_is_not_handed_out_again(self, driver: QueueDriver) -> None:
+    def test_a_leased_job_is_not_claimed_again(self, driver: QueueDriver) -> None:
         """Rule 2: at most one live lease for each job."""
         driver.enqueue_and_claim("a")
 
         assert driver.claim_jobs(10) == []
 
-    def test_a_lapsed_lease_is_not_handed_out_before_it_is_expired(
+    def test_a_job_past_its_deadline_is_not_claimed_before_its_lease_is_expired(
         self, driver: QueueDriver
     ) -> None:
-        """Rule 5: else the crash would not be counted."""
+        """Rule 5: otherwise the crash would not be counted."""
         driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
 
         assert driver.claim_jobs(10) == []
 
-    def test_the_limit_holds(self, driver: QueueDriver) -> None:
+    def test_the_limit_applies(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcde")
 
         assert len(driver.claim_jobs(3)) == 3
         assert driver.counts() == {State.PROCESSING: 3, State.QUEUED: 2}
 
-    def test_a_limit_of_zero_takes_nothing(self, driver: QueueDriver) -> None:
+    def test_a_limit_of_zero_claims_nothing(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
 
         assert driver.claim_jobs(0) == []
         assert driver.state("a") is State.QUEUED
 
-    def test_an_empty_queue_answers_nothing(self, driver: QueueDriver) -> None:
+    def test_an_empty_queue_returns_nothing(self, driver: QueueDriver) -> None:
         claimed = driver.claim(5)
 
         assert (claimed.jobs, claimed.lapsed, claimed.next_at) == ([], [], None)
         assert claimed.now == driver.clock.now()
 
-    def test_only_the_wanted_kinds_are_handed_out(self, driver: QueueDriver) -> None:
+    def test_only_the_requested_kinds_are_claimed(self, driver: QueueDriver) -> None:
         driver.enqueue("m", kind="mail")
         driver.enqueue("i", kind="image")
         driver.enqueue("v", kind="video")
@@ -150,19 +148,19 @@ class ClaimRules(StoreCase):
         assert driver.claim_ids(kinds={"video", "mail", "unknown"}) == ["m", "v"]
         assert driver.state("i") is State.QUEUED
 
-    def test_no_kinds_wanted_is_no_jobs(self, driver: QueueDriver) -> None:
+    def test_no_requested_kinds_means_no_jobs(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
 
         assert driver.claim_ids(kinds=set()) == []
 
-    def test_unwanted_kinds_ahead_hide_nothing(self, driver: QueueDriver) -> None:
-        """A long backlog of one kind does not stop the workers of another (codeQ)."""
+    def test_a_backlog_of_other_kinds_hides_nothing(self, driver: QueueDriver) -> None:
+        """A long backlog of one kind does not stop the workers of another."""
         driver.enqueue_all([f"other-{n}" for n in range(1500)], kind="other", priority=9)
         driver.enqueue("mine", kind="mine", priority=0)
 
         assert driver.claim_ids(kinds={"mine"}) == ["mine"]
 
-    def test_the_lease_of_a_kind_outweighs_the_claims(self, driver: QueueDriver) -> None:
+    def test_the_lease_of_a_kind_overrides_the_claims(self, driver: QueueDriver) -> None:
         driver.enqueue("own", kind="slow", lease=5.0)
         driver.enqueue("slow", kind="slow")
         driver.enqueue("usual", kind="quick")
@@ -178,7 +176,7 @@ class ClaimRules(StoreCase):
         }
         assert driver.get("slow").deadline == now + 300.0
 
-    def test_the_lease_of_a_job_outweighs_the_workers(self, driver: QueueDriver) -> None:
+    def test_the_lease_of_a_job_overrides_the_workers(self, driver: QueueDriver) -> None:
         driver.enqueue("own", lease=5.0)
         driver.enqueue("default")
 
@@ -188,9 +186,7 @@ class ClaimRules(StoreCase):
         assert deadlines == {"own": now + 5.0, "default": now + 40.0}
         assert driver.get("own").deadline == now + 5.0
 
-    def test_a_paused_queue_hands_out_nothing_and_takes_everything(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_a_paused_queue_accepts_jobs_but_claims_return_none(self, driver: QueueDriver) -> None:
         driver.configure(paused=True)
         driver.enqueue("a")
 
@@ -208,7 +204,7 @@ class ClaimRules(StoreCase):
         assert claimed.verdicts == [Verdict(True, State.COMPLETED)]
 
     def test_a_claim_promotes_what_is_due(self, driver: QueueDriver) -> None:
-        """Due jobs are handed out even when no maintenance runs."""
+        """Due jobs are claimed even if no maintenance runs."""
         driver.enqueue("scheduled", delay=10.0)
         driver.fail(driver.enqueue_and_claim("failing"), delay=10.0)
         driver.clock.advance(10.0)
@@ -216,14 +212,14 @@ class ClaimRules(StoreCase):
         assert set(driver.claim_ids()) == {"scheduled", "failing"}
 
     def test_a_claim_promotes_nothing_early(self, driver: QueueDriver) -> None:
-        """Promote: when due, never early."""
+        """A job is never promoted early."""
         driver.enqueue("a", delay=10.0)
         driver.clock.advance(9.75)
 
         assert driver.claim_jobs(10) == []
         assert driver.state("a") is State.SCHEDULED
 
-    def test_a_claim_tells_what_has_lapsed(self, driver: QueueDriver) -> None:
+    def test_a_claim_returns_lapsed_leases(self, driver: QueueDriver) -> None:
         driver.enqueue_all(["a", "b"])
         first = driver.claim_one(lease=10.0)
         driver.claim_one(lease=20.0)
@@ -231,7 +227,7 @@ class ClaimRules(StoreCase):
 
         assert driver.claim(0).lapsed == [first.without_data()]
 
-    def test_a_paused_queue_still_tells_what_has_lapsed(self, driver: QueueDriver) -> None:
+    def test_a_claim_on_a_paused_queue_returns_lapsed_leases(self, driver: QueueDriver) -> None:
         """A lapsed lease must not last as long as a pause does (river 1258)."""
         job = driver.enqueue_and_claim("a")
         driver.configure(paused=True)
@@ -239,7 +235,7 @@ class ClaimRules(StoreCase):
 
         assert driver.claim(1).lapsed == [job.without_data()]
 
-    def test_a_claim_tells_when_to_look_again(self, driver: QueueDriver) -> None:
+    def test_a_claim_returns_when_to_claim_next(self, driver: QueueDriver) -> None:
         now = driver.clock.now()
         driver.enqueue("a", delay=50.0)
         assert driver.claim(1).next_at == now + 50.0
@@ -247,8 +243,8 @@ class ClaimRules(StoreCase):
         driver.enqueue("b")
         assert driver.claim(1, lease=20.0).next_at == now + 20.0
 
-    def test_a_lapsed_lease_is_no_reason_to_look_again(self, driver: QueueDriver) -> None:
-        """It may be a lease that cannot be expired: claimers would ask without a pause."""
+    def test_a_lapsed_lease_does_not_set_when_to_claim_next(self, driver: QueueDriver) -> None:
+        """It may be impossible to expire: claimers would claim without a pause."""
         now = driver.clock.now()
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
@@ -260,8 +256,8 @@ class ClaimRules(StoreCase):
         driver.enqueue("later", delay=50.0)
         assert driver.claim(1).next_at == now + LEASE + 50.0
 
-    def test_a_paused_queue_is_no_reason_to_look_again(self, driver: QueueDriver) -> None:
-        """Due jobs wait for the resume there: else claimers would ask without a pause."""
+    def test_a_paused_queue_does_not_set_when_to_claim_next(self, driver: QueueDriver) -> None:
+        """Due jobs wait for the resume: claimers would claim without a pause."""
         now = driver.clock.now()
         driver.fail(driver.enqueue_and_claim("failing"))
         driver.enqueue("scheduled", delay=50.0)
@@ -319,7 +315,7 @@ class TokenRules(StoreCase):
     def test_tokens_grow_across_cancel_and_enqueue_of_the_same_id(
         self, driver: QueueDriver
     ) -> None:
-        """An abort of the old job must not reach the next one of its id (arq 485)."""
+        """An abort of the old job must not affect the next one with its id (arq 485)."""
         old = driver.enqueue_and_claim("a")
         driver.apply_one(release(old, policy_of(old)))
         driver.apply_one(cancel("a", policy_of(old)))
@@ -354,7 +350,7 @@ class TokenRules(StoreCase):
         assert driver.enqueue_and_claim("a").token > old.token
 
     def test_tokens_grow_in_one_moment_of_many_claims(self, driver: QueueDriver) -> None:
-        """Time stands still here: tokens must not depend on the clock alone."""
+        """The clock stands still: tokens must not depend on it alone."""
         driver.store.enqueue(driver.queue, [draft(str(n)) for n in range(50)])
 
         tokens = [driver.claim_one().token for _ in range(50)]

@@ -1,4 +1,4 @@
-"""Jobs into a store."""
+"""Enqueueing jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EnqueueRules(StoreCase):
     """What an enqueue returns, and what it stores."""
 
     def test_a_new_job_is_queued(self, driver: QueueDriver) -> None:
-        """Rule 1: an answered enqueue is in the store."""
+        """Rule 1: an accepted job is in the store."""
         receipt = driver.enqueue("a", kind="mail", payload=b"[1]", priority=7)
 
         job = driver.get("a")
@@ -51,7 +51,7 @@ class EnqueueRules(StoreCase):
         assert driver.store.enqueue(driver.queue, []) == []
         assert driver.journal() == []
 
-    def test_a_live_id_answers_its_state_and_keeps_its_payload(self, driver: QueueDriver) -> None:
+    def test_a_live_id_returns_its_state_and_keeps_its_payload(self, driver: QueueDriver) -> None:
         """Rule 6: an id that is alive is a duplicate."""
         driver.enqueue("a", payload=b"old")
 
@@ -62,7 +62,7 @@ class EnqueueRules(StoreCase):
 
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.PROCESSING, State.FAILING])
     def test_every_live_state_is_a_duplicate(self, driver: QueueDriver, state: State) -> None:
-        """Rule 6: also while it waits for its time, runs, or waits for its next attempt."""
+        """Rule 6: whether it is scheduled, queued, running or waiting for its next attempt."""
         driver.enqueue("a", delay=60.0 if state is State.SCHEDULED else 0.0)
         if state is not State.SCHEDULED:
             job = driver.claim_one()
@@ -71,7 +71,7 @@ class EnqueueRules(StoreCase):
 
         assert driver.enqueue("a") == Receipt("a", False, state)
 
-    def test_a_completed_id_answers_the_cached_result(self, driver: QueueDriver) -> None:
+    def test_a_completed_id_returns_the_stored_result(self, driver: QueueDriver) -> None:
         """Rule 6: the idempotency key returns the first run's result."""
         driver.complete(driver.enqueue_and_claim("a"), b'"done"')
 
@@ -80,8 +80,8 @@ class EnqueueRules(StoreCase):
         assert receipt == Receipt("a", False, State.COMPLETED, b'"done"')
         assert driver.claim_jobs() == []
 
-    def test_an_expired_result_is_as_if_it_never_was(self, driver: QueueDriver) -> None:
-        """Rule 7: after its TTL a completed id can be enqueued anew."""
+    def test_an_expired_result_frees_its_id(self, driver: QueueDriver) -> None:
+        """Rule 7: after its TTL, a completed id can be enqueued again."""
         driver.complete(driver.enqueue_and_claim("a", result_ttl=5.0))
         driver.clock.advance(5.0)
 
@@ -92,7 +92,7 @@ class EnqueueRules(StoreCase):
         assert driver.counts() == {State.PROCESSING: 1}
 
     def test_one_short_ttl_does_not_erase_other_results(self, driver: QueueDriver) -> None:
-        """Rule 7: each result has its own TTL (the seed's library erased all results)."""
+        """Rule 7: each result has its own TTL."""
         driver.complete(driver.enqueue_and_claim("short", result_ttl=1.0), b"1")
         driver.complete(driver.enqueue_and_claim("long", result_ttl=100.0), b"2")
         driver.clock.advance(50.0)
@@ -113,7 +113,7 @@ class EnqueueRules(StoreCase):
         assert driver.counts() == {State.QUEUED: 1}
 
     @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED])
-    def test_a_draft_replaces_no_kind_that_it_may_not(
+    def test_a_draft_does_not_replace_kinds_that_it_must_not(
         self, driver: QueueDriver, state: State
     ) -> None:
         """As a control, the same draft is accepted once it may replace the kind."""
@@ -174,7 +174,7 @@ class EnqueueRules(StoreCase):
     def test_a_new_job_does_not_inherit_the_attempts_of_the_one_it_replaced(
         self, driver: QueueDriver
     ) -> None:
-        """Rule 6: nothing of the old job comes back, not even with the next failure."""
+        """Rule 6: nothing of the old job returns, not even with the next failure."""
         driver.dead_letter("a")
 
         job = driver.enqueue_and_claim("a")
@@ -183,7 +183,7 @@ class EnqueueRules(StoreCase):
         assert [ended.token for ended in driver.get("a").history] == [job.token]
 
     def test_cancel_then_enqueue_runs_only_the_new_payload(self, driver: QueueDriver) -> None:
-        """Rule 6: the seed's own library ran the old payload."""
+        """Rule 6: the old payload must not run."""
         driver.enqueue("a", payload=b"old")
         driver.apply_one(cancel("a", policy_of(driver.get("a"))))
         driver.enqueue("a", payload=b"new")
@@ -219,7 +219,7 @@ class EnqueueRules(StoreCase):
             ("a", True),
         ]
 
-    def test_a_wrong_hint_that_ids_are_new_costs_no_correctness(self, driver: QueueDriver) -> None:
+    def test_a_wrong_hint_that_ids_are_new_makes_no_second_job(self, driver: QueueDriver) -> None:
         """Rule 6: a false negative of the dedup filter makes no second job."""
         driver.enqueue("a", payload=b"old")
         drafts = [draft(id, surely_new=True) for id in ("b", "a", "b")]
@@ -255,7 +255,7 @@ class EnqueueRules(StoreCase):
 
 
 class FullStoreRules(StoreCase):
-    """Rule 13: a full queue refuses clearly, and can always be emptied."""
+    """Rule 13: a full queue refuses jobs with an error, and can always be emptied."""
 
     def test_a_full_queue_refuses_and_stores_nothing_of_the_batch(
         self, driver: QueueDriver
@@ -269,7 +269,7 @@ class FullStoreRules(StoreCase):
         assert driver.counts() == {State.QUEUED: 1}
         assert driver.state("b") is None
 
-    def test_a_full_queue_still_answers_duplicates(self, driver: QueueDriver) -> None:
+    def test_a_full_queue_still_recognises_duplicates(self, driver: QueueDriver) -> None:
         driver.configure(max_jobs=1)
         driver.enqueue("a")
 
@@ -301,7 +301,7 @@ class FullStoreRules(StoreCase):
         assert driver.store.purge(driver.queue, Filter(ids=frozenset({"c"})), 10) == 1
         assert driver.enqueue("d").accepted
 
-    def test_terminal_jobs_take_no_room(self, driver: QueueDriver) -> None:
+    def test_terminal_jobs_do_not_count_against_the_limit(self, driver: QueueDriver) -> None:
         driver.configure(max_jobs=1)
         for id in ("a", "b", "c"):
             driver.complete(driver.enqueue_and_claim(id))

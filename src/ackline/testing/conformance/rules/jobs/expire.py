@@ -1,4 +1,4 @@
-"""Leases that ran out: compare-and-set, and every crash is counted."""
+"""Expired leases: compare-and-set, and every crash is counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ackline.testing.conformance.driver import LEASE, QueueDriver, failure, poli
 
 
 class SweepRules(StoreCase):
-    """Rule 4: two sweepers, or a sweep racing an ack, have one outcome."""
+    """Rule 4: two sweepers, or or one racing a completion, have one outcome."""
 
     def test_a_lapsed_lease_is_reported_and_a_live_one_is_not(self, driver: QueueDriver) -> None:
         driver.enqueue_all(["a", "b"])
@@ -37,8 +37,8 @@ class SweepRules(StoreCase):
 
         assert driver.store.leases(driver.queue) == [short.without_data()]
 
-    def test_a_lapsed_lease_comes_without_what_its_job_carries(self, driver: QueueDriver) -> None:
-        """Many large jobs may have lapsed: each claim and each sweep would read all payloads."""
+    def test_a_lapsed_lease_is_returned_without_payload(self, driver: QueueDriver) -> None:
+        """Otherwise each claim and each expiry would read the payloads of many large jobs."""
         job = driver.enqueue_and_claim(
             "a", payload=b"x" * 5000, max_attempts=1, keys_if_undelivered=(("lost", "a"),)
         )
@@ -60,7 +60,9 @@ class SweepRules(StoreCase):
         assert driver.store.leases(driver.queue) == []
         assert driver.claim(0).lapsed == []
 
-    def test_the_longest_lapsed_comes_first_and_the_limit_holds(self, driver: QueueDriver) -> None:
+    def test_the_longest_lapsed_lease_comes_first_and_the_limit_applies(
+        self, driver: QueueDriver
+    ) -> None:
         driver.enqueue_all("abc")
         for lease in (30.0, 10.0, 20.0):
             driver.claim_one(lease=lease)
@@ -68,8 +70,8 @@ class SweepRules(StoreCase):
 
         assert [job.id for job in driver.store.leases(driver.queue, limit=2)] == ["b", "c"]
 
-    def test_however_many_have_lapsed_all_are_swept(self, driver: QueueDriver) -> None:
-        """No lapsed lease may be left out for ever (river 1258: 5,133 jobs, up to 91 days)."""
+    def test_any_number_of_lapsed_leases_is_expired(self, driver: QueueDriver) -> None:
+        """No lapsed lease may be left out forever (river 1258: 5,133 jobs, up to 91 days)."""
         count = 2 * CLAIM_MAINTENANCE_LIMIT + 1
         driver.enqueue_all(str(n) for n in range(count))
         driver.claim_jobs(count)
@@ -103,7 +105,7 @@ class SweepRules(StoreCase):
         assert len(driver.get("a").history) == 1
         assert seen_by_first == seen_by_second == job.without_data()
 
-    def test_a_late_sweep_does_not_undo_an_ack(self, driver: QueueDriver) -> None:
+    def test_a_late_expire_does_not_undo_a_completion(self, driver: QueueDriver) -> None:
         """A sweeper must not overwrite a completed job (rq 2289, river 1302)."""
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
@@ -113,8 +115,8 @@ class SweepRules(StoreCase):
         assert driver.expire(seen) == [Verdict(False, State.COMPLETED)]
         assert driver.get("a").result == b"1"
 
-    def test_a_heartbeat_between_look_and_expire_saves_the_lease(self, driver: QueueDriver) -> None:
-        """Expire compares the deadline that was seen, not only the token."""
+    def test_a_heartbeat_between_read_and_expire_keeps_the_lease(self, driver: QueueDriver) -> None:
+        """Expire compares the deadline that was read, not only the token."""
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE - 1)
         seen = driver.get("a")
@@ -124,7 +126,7 @@ class SweepRules(StoreCase):
         assert driver.expire(seen) == [Verdict(False, State.PROCESSING)]
         assert driver.complete(job).applied
 
-    def test_an_extend_between_look_and_expire_saves_the_lease(self, driver: QueueDriver) -> None:
+    def test_an_extend_between_read_and_expire_keeps_the_lease(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE - 1)
         seen = driver.get("a")
@@ -136,7 +138,7 @@ class SweepRules(StoreCase):
     def test_a_dead_workers_leases_can_be_expired_before_their_time(
         self, driver: QueueDriver
     ) -> None:
-        """The supervisor saw its child die: no need to wait for the lease."""
+        """A supervisor that saw its child die need not wait for the deadline."""
         driver.enqueue_all("ab")
         driver.claim_one(worker="dead")
         alive = driver.claim_one(worker="alive")
@@ -146,7 +148,7 @@ class SweepRules(StoreCase):
         ]
         assert driver.store.leases(driver.queue, worker="alive") == [alive.without_data()]
 
-    def test_a_delayed_job_is_not_swept(self, driver: QueueDriver) -> None:
+    def test_a_delayed_job_is_not_expired(self, driver: QueueDriver) -> None:
         """A delay longer than the lease must not run the job twice (kombu 337, celery 2481)."""
         driver.enqueue("a", delay=1000.0)
         driver.clock.advance(500.0)
@@ -154,8 +156,8 @@ class SweepRules(StoreCase):
         assert driver.store.leases(driver.queue) == []
         assert driver.claim_jobs() == []
 
-    def test_a_live_long_job_is_not_rescued(self, driver: QueueDriver) -> None:
-        """No global timer ends a job that gives signs of life (oban 1141)."""
+    def test_a_long_job_with_heartbeats_is_not_expired(self, driver: QueueDriver) -> None:
+        """No global timer ends a job whose worker sends heartbeats (oban 1141)."""
         job = driver.enqueue_and_claim("a")
         for _ in range(50):
             driver.clock.advance(LEASE - 1)
@@ -172,10 +174,10 @@ class SweepRules(StoreCase):
         assert driver.sweep() == [Verdict(True, State.CANCELLED)]
         assert driver.complete(job) == Verdict(False, State.CANCELLED)
 
-    def test_a_job_asked_to_stop_while_it_is_swept_is_kept_as_cancelled(
+    def test_a_job_asked_to_stop_while_it_is_expired_ends_as_cancelled(
         self, driver: QueueDriver
     ) -> None:
-        """The sweep was decided before the request: the job must not vanish."""
+        """The expiry was decided before the request: the job must not vanish."""
         driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
         seen = driver.store.leases(driver.queue)
@@ -185,7 +187,9 @@ class SweepRules(StoreCase):
         driver.clock.advance(3600.0)
         assert driver.state("a") is State.CANCELLED
 
-    def test_sweeps_and_acks_on_threads_have_one_outcome_each(self, driver: QueueDriver) -> None:
+    def test_concurrent_expires_and_completions_have_one_outcome_each(
+        self, driver: QueueDriver
+    ) -> None:
         """Rule 4, with a barrier: each job completed once or expired once, never both."""
         ids = [str(n) for n in range(40)]
         driver.enqueue_all(ids)
@@ -241,7 +245,7 @@ class AttemptRules(StoreCase):
             assert [verdict.applied for verdict in driver.sweep()] == [True]
 
     def test_a_poison_job_reaches_the_dlq_with_its_reason(self, driver: QueueDriver) -> None:
-        """It kills every worker that takes it, and nobody lives to report it."""
+        """It kills every worker that claims it, so that nobody reports a failure."""
         driver.enqueue("poison", max_attempts=3)
         for n in range(3):
             driver.claim_one(worker=f"victim {n}")
@@ -254,8 +258,8 @@ class AttemptRules(StoreCase):
         assert job.failure.type == "LeaseExpired"
         assert "victim 2" in job.failure.message
 
-    def test_only_the_last_attempts_are_remembered(self, driver: QueueDriver) -> None:
-        """A job that is retried for months takes no more room than another."""
+    def test_only_the_last_attempts_are_kept(self, driver: QueueDriver) -> None:
+        """A job that is retried for months takes no more space than another."""
         driver.enqueue("a", max_attempts=10 * HISTORY_LIMIT)
         for _ in range(HISTORY_LIMIT + 2):
             driver.fail(job := driver.claim_one(), delay=0.0)
@@ -280,7 +284,7 @@ class AttemptRules(StoreCase):
         assert driver.keys() == dict.fromkeys(keys, b"precious")
 
     def test_the_longest_key_is_written(self, driver: QueueDriver) -> None:
-        """The DLQ takes every key that an enqueue accepts, else such a lease could never expire."""
+        """Otherwise a lease whose job has such a key could never expire."""
         letters = "".join(random.Random(7).choices(string.ascii_letters, k=MAX_KEY_BYTES))
         foreign = driver.other_queue("work", tenant=letters[:MAX_NAME_BYTES])
         parts = 4

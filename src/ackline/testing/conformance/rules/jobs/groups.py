@@ -1,4 +1,4 @@
-"""Groups: per-key concurrency."""
+"""Groups: limits of concurrency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Leaving = Literal["cancel", "purge", "postpone", "move"]
 
 
 class GroupRules(StoreCase):
-    """At most `group_limit` jobs of a group run at once, and no group is ever stranded."""
+    """At most `group_limit` jobs of a group run at once, and no group is ever stuck."""
 
     def test_one_of_a_group_runs_at_once(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc", group="g")
@@ -33,7 +33,7 @@ class GroupRules(StoreCase):
         assert driver.claim_ids() == ["a", "b"]
 
     def test_a_claim_may_ignore_the_limit(self, driver: QueueDriver) -> None:
-        """As a relay does, whose jobs run elsewhere: for all others the limit holds on."""
+        """As a relay does, whose jobs run elsewhere; other claims still respect it."""
         driver.enqueue_all("abcd", group="g")
 
         jobs = driver.claim_jobs(3, ignore_group_limit=True)
@@ -46,21 +46,21 @@ class GroupRules(StoreCase):
         driver.complete(jobs[2])
         assert driver.claim_ids() == ["d"]
 
-    def test_groups_do_not_hold_up_each_other(self, driver: QueueDriver) -> None:
+    def test_groups_do_not_block_each_other(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc", group="g")
         driver.enqueue_all("de", group="h")
         driver.enqueue("f")
 
         assert driver.claim_ids() == ["a", "d", "f"]
 
-    def test_a_full_group_ahead_hides_nothing(self, driver: QueueDriver) -> None:
-        """However long its backlog is (codeQ: past 100 k nothing could be claimed)."""
+    def test_a_backlog_of_a_full_group_hides_nothing(self, driver: QueueDriver) -> None:
+        """However long its backlog is."""
         driver.enqueue_all([f"g{n}" for n in range(1500)], group="g", priority=9)
         driver.enqueue("free", priority=0)
 
         assert driver.claim_ids(2) == ["g0", "free"]
 
-    def test_what_stands_behind_a_full_group_stays_in_line(self, driver: QueueDriver) -> None:
+    def test_jobs_behind_a_full_group_keep_their_order(self, driver: QueueDriver) -> None:
         """A claim that looks past the group may see more jobs than it takes."""
         driver.enqueue_all([f"g{n}" for n in range(20)], group="g")
         driver.enqueue_all("abcdef")
@@ -69,8 +69,8 @@ class GroupRules(StoreCase):
         assert driver.claim_ids(2) == ["b", "c"]
         assert driver.claim_ids() == ["d", "e", "f"]
 
-    def test_a_job_held_back_can_be_edited_after_a_prune(self, driver: QueueDriver) -> None:
-        """A prune deletes empty lines, possibly the line that the job belongs to."""
+    def test_a_parked_job_can_be_edited_after_a_prune(self, driver: QueueDriver) -> None:
+        """A prune deletes empty lists, possibly the list that the job belongs to."""
         driver.enqueue_all("ab", group="g")
         first = driver.claim_one()
         assert driver.claim_jobs() == []
@@ -81,7 +81,7 @@ class GroupRules(StoreCase):
         driver.complete(first)
         assert driver.claim_ids() == ["b"]
 
-    def test_a_claim_takes_the_next_of_a_group_that_its_own_settling_leaves(
+    def test_a_claim_that_settles_a_job_claims_the_next_of_its_group(
         self, driver: QueueDriver
     ) -> None:
         driver.enqueue_all("ab", group="g")
@@ -118,10 +118,10 @@ class GroupRules(StoreCase):
         assert driver.claim_ids() == ["b"]
 
     @pytest.mark.parametrize("way", get_args(Leaving))
-    def test_taking_away_the_next_of_a_group_does_not_strand_the_rest(
+    def test_removing_the_next_of_a_group_does_not_block_the_rest(
         self, driver: QueueDriver, way: Leaving
     ) -> None:
-        """The next job of the group is gone; those behind it must still get their turn."""
+        """The next job of the group is gone; those behind it must still run."""
         driver.enqueue_all("abc", group="g")
         job = driver.claim_one()
         assert driver.claim_jobs() == []
@@ -140,7 +140,7 @@ class GroupRules(StoreCase):
         assert driver.claim_ids() == ["c"]
 
     @pytest.mark.parametrize(("id", "priority"), [("b", 0), ("c", 9)])
-    def test_an_edit_decides_anew_who_of_a_group_is_next(
+    def test_an_edit_changes_which_job_of_a_group_is_next(
         self, driver: QueueDriver, id: str, priority: int
     ) -> None:
         """Whether the edited job is the next one of its group, or waits behind it."""
@@ -165,7 +165,7 @@ class GroupRules(StoreCase):
         assert driver.claim_ids() == ["c"]
         assert driver.counts() == {State.COMPLETED: 1, State.CANCELLED: 1, State.PROCESSING: 1}
 
-    def test_the_line_of_a_group_is_kept(self, driver: QueueDriver) -> None:
+    def test_a_group_keeps_its_order(self, driver: QueueDriver) -> None:
         """Rule 8 inside a group."""
         for id, priority in (("a", 5), ("low", 1), ("high", 8), ("normal", 5)):
             driver.enqueue(id, priority=priority, group="g")
@@ -188,10 +188,10 @@ class GroupRules(StoreCase):
 
         assert driver.claim_ids(kinds={"image"}) == ["i1"]
 
-    def test_a_worker_of_one_kind_is_not_stopped_by_the_others_turn(
+    def test_a_worker_of_one_kind_is_not_blocked_by_the_next_job_of_another(
         self, driver: QueueDriver
     ) -> None:
-        """The next job in the group's line may be of a kind that this worker does not want."""
+        """The next job of the group may be of a kind that this worker does not claim."""
         driver.enqueue("m1", kind="mail", group="g")
         driver.enqueue("i1", kind="image", group="g")
         driver.enqueue("m2", kind="mail", group="g")
@@ -202,7 +202,7 @@ class GroupRules(StoreCase):
 
         assert driver.claim_ids(kinds={"mail"}) == ["m2"]
 
-    def test_a_higher_limit_lets_the_waiting_run(self, driver: QueueDriver) -> None:
+    def test_a_higher_limit_lets_parked_jobs_run(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc", group="g")
         driver.claim_one()
         assert driver.claim_jobs() == []

@@ -1,4 +1,4 @@
-"""Heartbeats, and the leases that they keep."""
+"""Heartbeats, and the leases that they extend."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ackline.testing.conformance.driver import LEASE, QueueDriver, policy_of
 
 
 class HeartbeatRules(StoreCase):
-    """Rule 10, the store's part: leases are extended, and the lost ones are named."""
+    """Rule 10, the store's part: leases are extended, and the lost ones are reported."""
 
     def test_a_heartbeat_extends_by_the_stores_clock(self, driver: QueueDriver) -> None:
-        """Rule 9: workers send a span of time, so a wrong clock of a worker changes nothing."""
+        """Rule 9: workers send a duration, so the wrong clock of a worker changes nothing."""
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(20.0)
 
@@ -23,7 +23,7 @@ class HeartbeatRules(StoreCase):
         assert driver.get("a").deadline == driver.clock.now() + LEASE
 
     def test_a_heartbeat_never_shortens_a_lease(self, driver: QueueDriver) -> None:
-        """A handler that asked for ten minutes has them, however often its worker beats."""
+        """A handler that extended its lease keeps the later deadline."""
         driver.enqueue_all("abc")
         jobs = driver.claim_jobs(3)
         driver.apply_one(extend(jobs[1], 600.0))
@@ -52,7 +52,7 @@ class HeartbeatRules(StoreCase):
         assert driver.heartbeat(job) == HeartbeatReply([0], [])
         assert driver.store.leases(driver.queue) == [job.without_data()]
 
-    def test_lost_leases_are_named_by_their_place(self, driver: QueueDriver) -> None:
+    def test_lost_leases_are_returned_by_their_index(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcd")
         a, b, c, d = driver.claim_jobs(4)
         driver.complete(b)
@@ -85,7 +85,7 @@ class HeartbeatRules(StoreCase):
         assert driver.get("b").cancel_requested
 
     def test_a_cancel_request_of_an_unknown_id_leaves_no_trace(self, driver: QueueDriver) -> None:
-        """It must not kill the next job of that id (arq 485)."""
+        """It must not stop the next job with that id (arq 485)."""
         assert driver.apply_one(request_cancel("a")).applied is False
 
         job = driver.enqueue_and_claim("a")
@@ -109,7 +109,7 @@ class HeartbeatRules(StoreCase):
 class WorkerRules(StoreCase):
     """Which workers a queue has."""
 
-    def test_a_worker_is_known_by_its_signs_of_life(self, driver: QueueDriver) -> None:
+    def test_a_worker_is_listed_by_its_heartbeats(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
         jobs = driver.claim_jobs(2, worker="w1")
         driver.heartbeat(*jobs, worker="w1", ttl=15.0)
@@ -122,9 +122,7 @@ class WorkerRules(StoreCase):
         assert (second.heartbeat.id, second.leases, second.expires_at) == ("w2", 0, now + 5.0)
         assert first.last_heartbeat_at == now
 
-    def test_a_silent_worker_stays_listed_and_its_death_can_be_seen(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_a_silent_worker_stays_listed_as_dead(self, driver: QueueDriver) -> None:
         driver.heartbeat(worker="w1", ttl=5.0)
         driver.clock.advance(6.0)
 
@@ -132,14 +130,14 @@ class WorkerRules(StoreCase):
 
         assert worker.expires_at < driver.clock.now()
 
-    def test_a_goodbye_takes_the_worker_off_the_list(self, driver: QueueDriver) -> None:
+    def test_a_worker_that_leaves_is_no_longer_listed(self, driver: QueueDriver) -> None:
         driver.heartbeat(worker="w1")
         driver.heartbeat(worker="w1", ttl=0.0)
 
         assert driver.workers() == []
 
     def test_a_reused_worker_id_hides_no_orphans(self, driver: QueueDriver) -> None:
-        """The worker died and came back under its old name (procrastinate 1518, oban 862)."""
+        """The worker died and restarted under its old id (procrastinate 1518, oban 862)."""
         orphan = driver.enqueue_and_claim("a")
         for _ in range(4):
             driver.clock.advance(10.0)
@@ -171,8 +169,8 @@ class WorkerRules(StoreCase):
         ]
         assert driver.store.workers([]) == []
 
-    def test_prune_forgets_workers_long_gone(self, driver: QueueDriver) -> None:
-        """Rule 13: every collection is prunable."""
+    def test_prune_deletes_workers_long_gone(self, driver: QueueDriver) -> None:
+        """Rule 13: every collection can be pruned."""
         driver.heartbeat(worker="gone", ttl=5.0)
         driver.clock.advance(86400.0)
         driver.heartbeat(worker="here", ttl=5.0)

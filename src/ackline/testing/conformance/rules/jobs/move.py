@@ -16,7 +16,7 @@ Resting = Literal["scheduled", "failing", "completed", "failed", "cancelled"]
 
 
 class MoveRules(StoreCase):
-    """A move takes the whole job along, or is refused; both journals record it."""
+    """A move keeps everything about the job, or is refused; both journals record it."""
 
     def test_a_queued_job_runs_where_it_was_moved(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
@@ -51,7 +51,7 @@ class MoveRules(StoreCase):
         assert other.get("a") == before
 
     def test_an_id_that_is_taken_is_refused(self, driver: QueueDriver) -> None:
-        """Neither of the two may be lost."""
+        """Neither of the two jobs may be lost."""
         other = driver.other_queue("other")
         driver.enqueue("a", payload=b"here")
         other.enqueue("a", payload=b"there")
@@ -78,7 +78,7 @@ class MoveRules(StoreCase):
         assert other.counts() == {State.QUEUED: 1}
 
     def test_another_tenants_queue_is_refused(self, driver: QueueDriver) -> None:
-        """Tenants stay separate, even if an operator makes a mistake."""
+        """Tenants stay separate, even if an operator errs."""
         foreign = driver.other_queue("other", tenant="somebody else")
         driver.enqueue("a")
 
@@ -92,7 +92,7 @@ class MoveRules(StoreCase):
         assert not driver.apply_one(move("a", other.queue)).applied
         assert driver.store.describe(other.queue.tenant, "other") == []
 
-    def test_the_departure_is_told_before_the_arrival(self, driver: QueueDriver) -> None:
+    def test_the_departure_is_recorded_before_the_arrival(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
         driver.enqueue("a")
 
@@ -112,7 +112,7 @@ class MoveRules(StoreCase):
         assert other.find("a") is None
         assert driver.complete(job).applied
 
-    def test_a_move_to_where_it_is_changes_nothing(self, driver: QueueDriver) -> None:
+    def test_a_move_to_the_same_queue_changes_nothing(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
 
         assert driver.apply_one(move("a", driver.queue)) == Verdict(False, State.QUEUED)
@@ -123,7 +123,7 @@ class MoveRules(StoreCase):
             False, None
         )
 
-    def test_both_journals_tell_of_a_move(self, driver: QueueDriver) -> None:
+    def test_both_journals_record_a_move(self, driver: QueueDriver) -> None:
         """Rule 14."""
         other = driver.other_queue("other")
         driver.enqueue("a")
@@ -163,7 +163,7 @@ class MoveRules(StoreCase):
         assert other.get("a").history == before
 
     def test_the_token_of_a_moved_job_still_grows(self, driver: QueueDriver) -> None:
-        """A lease taken in the new queue must not repeat a token of the old one."""
+        """A lease in the new queue must not repeat a token of the old one."""
         other = driver.other_queue("other")
         for n in range(5):
             driver.enqueue_and_claim(str(n))

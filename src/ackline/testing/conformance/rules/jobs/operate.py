@@ -40,7 +40,7 @@ class CancelRules(StoreCase):
         assert driver.claim_jobs() == []
 
     def test_a_running_job_is_not_cancelled_from_outside(self, driver: QueueDriver) -> None:
-        """Rule 2: without its token it can only be asked to stop."""
+        """Rule 2: without its token, a job can only be asked to stop."""
         job = driver.enqueue_and_claim("a")
 
         assert driver.apply_one(cancel("a", policy_of(job))) == Verdict(False, State.PROCESSING)
@@ -74,7 +74,7 @@ class CancelRules(StoreCase):
     def test_a_job_that_was_asked_to_stop_does_not_run_again(
         self, driver: QueueDriver, way: str
     ) -> None:
-        """A request outlives the attempt during which it came, whether or not the worker saw it."""
+        """A request outlives its attempt, whether or not the worker noticed it."""
         job = driver.enqueue_and_claim("a", max_attempts=5)
         driver.apply_one(request_cancel("a"))
 
@@ -114,7 +114,7 @@ class RedriveRules(StoreCase):
     """Redrive moves, never copies; it keeps the options and resets the attempts."""
 
     def test_redrive_moves_the_job(self, driver: QueueDriver) -> None:
-        """Not a copy (the keyval seed)."""
+        """It is not a copy."""
         driver.dead_letter("a", payload=b"x")
 
         assert driver.apply_one(redrive("a", by="me")) == Verdict(True, State.QUEUED)
@@ -124,7 +124,7 @@ class RedriveRules(StoreCase):
         assert driver.journal()[-1].by == "me"
 
     def test_redrive_resets_attempts_and_keeps_the_policy(self, driver: QueueDriver) -> None:
-        """It has all its attempts again, and may go to the DLQ again (pg-boss 874)."""
+        """It has all its attempts again, and may return to the DLQ (pg-boss 874)."""
         options = driver.dead_letter("a", max_attempts=1, keys_if_undelivered=(("k",),)).options
         driver.apply_one(redrive("a"))
 
@@ -212,7 +212,7 @@ class EditRules(StoreCase):
         assert driver.get("a").payload == b""
 
     def test_a_lower_priority_keeps_the_time_waited(self, driver: QueueDriver) -> None:
-        """Rule 8: a changed priority does not send the job to the end of the line."""
+        """Rule 8: a changed priority does not send the job to the end of the queue."""
         driver.enqueue("a", priority=9)
         driver.clock.advance(5.0)
         driver.enqueue("b", priority=5)
@@ -220,7 +220,7 @@ class EditRules(StoreCase):
 
         assert driver.claim_ids() == ["a", "b"]
 
-    def test_a_priority_given_while_scheduled_counts_when_due(self, driver: QueueDriver) -> None:
+    def test_a_priority_set_while_scheduled_applies_when_due(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab", delay=10.0)
         driver.apply_one(edit("b", Edit(priority=9)))
         driver.clock.advance(10.0)
@@ -261,13 +261,15 @@ class EditRules(StoreCase):
 
 
 class EditExpectedRules(StoreCase):
-    """An edit of a job as it was seen is refused if the job has changed since."""
+    """An edit with an expected job is refused if the job has changed since."""
 
     @pytest.mark.parametrize(
         "state", [State.QUEUED, State.SCHEDULED, State.FAILING, State.FAILED, State.COMPLETED]
     )
-    def test_what_was_seen_is_edited_once(self, driver: QueueDriver, state: State) -> None:
-        """The first of two editors who saw the same job wins; the other changes nothing."""
+    def test_of_two_edits_of_the_same_version_one_wins(
+        self, driver: QueueDriver, state: State
+    ) -> None:
+        """The first of two editors who read the same job wins; the other changes nothing."""
         self.bring(driver, "a", state)
         seen = expected_from(driver.get("a"))
 
@@ -277,7 +279,7 @@ class EditExpectedRules(StoreCase):
         assert (first, second) == (Verdict(True, state), Verdict(False, state))
         assert driver.get("a").payload == b"first"
 
-    def test_whoever_did_not_look_overwrites(self, driver: QueueDriver) -> None:
+    def test_an_edit_without_an_expected_job_overwrites(self, driver: QueueDriver) -> None:
         """The control: without `seen`, the second edit is applied as well."""
         driver.enqueue("a")
 
@@ -289,7 +291,7 @@ class EditExpectedRules(StoreCase):
         assert driver.get("a").payload == b"second"
 
     @pytest.mark.parametrize("way", ["priority", "delay", "run", "promoted", "cancelled"])
-    def test_any_change_counts(self, driver: QueueDriver, way: str) -> None:
+    def test_any_change_refuses_the_edit(self, driver: QueueDriver, way: str) -> None:
         driver.enqueue("a", delay=60.0 if way in ("delay", "promoted") else 0.0)
         seen = expected_from(driver.get("a"))
         match way:
@@ -334,7 +336,7 @@ class EditExpectedRules(StoreCase):
 
 
 class PromoteRules(StoreCase):
-    """Promote: when due, never early, once."""
+    """Jobs are promoted when they are due, never early, and once."""
 
     def test_promote_queues_what_is_due_and_nothing_else(self, driver: QueueDriver) -> None:
         driver.enqueue("due", delay=10.0)

@@ -1,4 +1,4 @@
-"""Settling: fenced, absorbing, and safe to send again."""
+"""Settling: fenced, final, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ every_settling_act = pytest.mark.parametrize("act", SETTLING)
 
 
 class FencingRules(StoreCase):
-    """Rule 2: only the holder of the lease's token may act; for all others nothing changes."""
+    """Rule 2: only the token of the lease permits the act; without it nothing changes."""
 
     @every_fenced_act
     def test_a_wrong_token_is_refused(self, driver: QueueDriver, act: str) -> None:
@@ -55,7 +55,7 @@ class FencingRules(StoreCase):
 
     @every_fenced_act
     def test_no_token_is_refused(self, driver: QueueDriver, act: str) -> None:
-        """An act by id alone is what lets a zombie settle its successor's attempt."""
+        """Acting by id alone would let a zombie settle its successor's attempt."""
         job = driver.enqueue_and_claim("a")
         before = driver.get("a"), driver.journal()
         unfenced = msgspec.structs.replace(FENCED[act](job), token=None)
@@ -69,7 +69,7 @@ class FencingRules(StoreCase):
     def test_a_zombie_cannot_touch_its_successors_lease(
         self, driver: QueueDriver, act: str
     ) -> None:
-        """The job was expired and is run by another worker now."""
+        """The job was expired and runs on another worker now."""
         zombie = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
         driver.sweep()
@@ -90,7 +90,7 @@ class FencingRules(StoreCase):
         driver.sweep()
         before = driver.get("a"), driver.journal()
 
-        # A repeated expire looks like a zombie's: it is the one act that is refused when repeated.
+        # A repeated expire cannot be told from a zombie's: it alone is refused when repeated.
         verdict = driver.apply_one(FENCED[act](zombie))
 
         assert verdict.state is State.QUEUED
@@ -120,7 +120,7 @@ class FencingRules(StoreCase):
     def test_a_lapsed_lease_that_nobody_swept_can_still_be_completed(
         self, driver: QueueDriver
     ) -> None:
-        """The token still matches, and the work is done: nothing is gained by refusing it."""
+        """The token still matches and the work is done, so refusing it would gain nothing."""
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE + 1)
 
@@ -156,7 +156,7 @@ class SettleRules(StoreCase):
         assert driver.fail(job) == Verdict(True, State.FAILING)
         assert driver.get("a").run_at == driver.clock.now() + BACKOFF
 
-    def test_fail_remembers_the_error(self, driver: QueueDriver) -> None:
+    def test_fail_stores_the_error(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(3.0)
         driver.fail(job)
@@ -184,7 +184,7 @@ class SettleRules(StoreCase):
 
         assert driver.get("a").attempts == 0
 
-    def test_a_released_job_has_its_old_place(self, driver: QueueDriver) -> None:
+    def test_a_released_job_keeps_its_position(self, driver: QueueDriver) -> None:
         driver.enqueue("first")
         driver.clock.advance(1.0)
         driver.enqueue("second")
@@ -231,7 +231,7 @@ class SettleRules(StoreCase):
         assert not driver.get("b").cancel_requested
 
     def test_extend_never_revives_a_lapsed_lease(self, driver: QueueDriver) -> None:
-        """Extend: a new deadline, but not for a lease that has run out."""
+        """A lease past its deadline cannot be extended."""
         job = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
 
@@ -273,7 +273,7 @@ class SettleRules(StoreCase):
         ]
 
     def test_each_of_a_batch_is_settled_in_its_own_way(self, driver: QueueDriver) -> None:
-        """Neighbours that differ only in their delay or their message."""
+        """Transitions that differ only in their delay or their message."""
         driver.enqueue_all("abc")
         delays = {"a": 5.0, "b": 9.0, "c": 9.0}
 
@@ -314,16 +314,16 @@ class SettleRules(StoreCase):
             Verdict(False, State.CANCELLED),
         ]
 
-    def test_an_empty_batch_answers_nothing(self, driver: QueueDriver) -> None:
+    def test_an_empty_batch_returns_nothing(self, driver: QueueDriver) -> None:
         assert driver.apply() == []
 
 
 class AbsorbingRules(StoreCase):
-    """Rule 3: terminal states absorb; one completion effect."""
+    """Rule 3: terminal states are final; a job completes once."""
 
     @pytest.mark.parametrize("end", ["complete", "bury", "stop"])
     @every_settling_act
-    def test_a_terminal_job_is_never_settled_otherwise(
+    def test_a_terminal_job_is_never_settled_again(
         self, driver: QueueDriver, end: str, act: str
     ) -> None:
         job = driver.enqueue_and_claim("a")
@@ -353,10 +353,10 @@ class AbsorbingRules(StoreCase):
 
 
 class RepeatRules(StoreCase):
-    """Rule 12: settling again with the same token and outcome answers the same."""
+    """Rule 12: settling again with the same token and outcome returns the same verdict."""
 
     @every_settling_act
-    def test_a_repeated_settle_answers_the_same_and_changes_nothing(
+    def test_a_repeated_settle_returns_the_same_and_changes_nothing(
         self, driver: QueueDriver, act: str
     ) -> None:
         job = driver.enqueue_and_claim("a")
@@ -380,10 +380,10 @@ class RepeatRules(StoreCase):
         assert driver.apply_one(step) == first
 
     @every_settling_act
-    def test_a_settle_that_is_repeated_with_a_claim_answers_the_same(
+    def test_a_settle_repeated_with_a_claim_returns_the_same(
         self, driver: QueueDriver, act: str
     ) -> None:
-        """The answer of a claim was lost: its transitions are sent again with the next claim."""
+        """The reply to a claim was lost: its transitions are sent again with the next claim."""
         job = driver.enqueue_and_claim("a")
         driver.enqueue("b")
         step = SETTLING[act](job)
@@ -411,7 +411,7 @@ class RepeatRules(StoreCase):
     def test_a_repeat_after_the_next_claim_touches_nothing(
         self, driver: QueueDriver, act: str
     ) -> None:
-        """The answer was lost, the job went on, and the settle is sent again."""
+        """The reply was lost, the job ran again, and the settle is sent again."""
         job = driver.enqueue_and_claim("a")
         step = SETTLING[act](job)
         driver.apply_one(step)
@@ -433,7 +433,7 @@ class RepeatRules(StoreCase):
         assert driver.apply_one(step) == Verdict(True, State.FAILING)
 
     def test_another_result_is_refused(self, driver: QueueDriver) -> None:
-        """The first answer stands: one result."""
+        """The first result stands."""
         job = driver.enqueue_and_claim("a")
         driver.complete(job, b"1")
 

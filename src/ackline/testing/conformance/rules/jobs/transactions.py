@@ -1,4 +1,4 @@
-"""Stores that take part in transactions of their callers."""
+"""Stores that can join transactions of their callers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClientConnection(Protocol):
 
 
 class Caller:
-    """A caller with its own transaction, and short methods for what it does in it."""
+    """A caller with its own transaction, and short methods for the calls in it."""
 
     def __init__(self, driver: QueueDriver, connection: Any) -> None:
         self.driver = driver
@@ -59,8 +59,8 @@ class Caller:
 class JoinRules(StoreCase):
     """For stores with `joins_transactions`: a step commits or rolls back with its caller."""
 
-    def make_connection(self, place: Path) -> ClientConnection:
-        """A connection as your users have it, to the database of the store at this place."""
+    def make_connection(self, path: Path) -> ClientConnection:
+        """Return a connection such as your users have, to the database of the store at `path`."""
         raise NotImplementedError(f"{type(self).__name__} must say how callers connect")
 
     @pytest.fixture
@@ -77,13 +77,13 @@ class JoinRules(StoreCase):
         for opened in callers:
             opened.connection.close()
 
-    def test_a_store_that_cannot_says_so(self, store: Store) -> None:
+    def test_a_store_without_transactions_says_so(self, store: Store) -> None:
         if store.capabilities.joins_transactions:
             pytest.skip(f"{store.capabilities.name} can")
         with pytest.raises(CannotJoin):
             store.join(object())
 
-    def test_a_job_is_there_with_the_commit(
+    def test_a_job_is_stored_by_the_commit(
         self, driver: QueueDriver, caller: Callable[[], Caller]
     ) -> None:
         tx = caller()
@@ -97,7 +97,7 @@ class JoinRules(StoreCase):
         assert [event.id for event in driver.journal()] == ["a"]
         assert driver.claim_one().id == "a"
 
-    def test_a_rolled_back_job_never_was(
+    def test_a_rolled_back_job_is_not_stored(
         self, driver: QueueDriver, caller: Callable[[], Caller]
     ) -> None:
         tx = caller()
@@ -160,10 +160,10 @@ class JoinRules(StoreCase):
 
         assert driver.state("a") is State.PROCESSING
 
-    def test_no_sweep_takes_away_what_a_transaction_is_settling(
+    def test_a_job_that_a_transaction_is_settling_is_not_expired(
         self, driver: QueueDriver, caller: Callable[[], Caller]
     ) -> None:
-        """Rule 4: one outcome, and the sweeper does not wait for it."""
+        """Rule 4: one outcome, and the maintenance does not wait for it."""
         job = driver.enqueue_and_claim("a")
         tx = caller()
         tx.complete(job)

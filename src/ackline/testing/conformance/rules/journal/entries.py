@@ -75,7 +75,7 @@ class JournalRules(StoreCase):
         ]
         check_journal(driver.journal())
 
-    def test_an_entry_tells_who_what_and_when(self, driver: QueueDriver) -> None:
+    def test_an_entry_records_who_what_and_when(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a", kind="mail")
         driver.clock.advance(2.0)
         driver.fail(job)
@@ -87,8 +87,8 @@ class JournalRules(StoreCase):
         assert (failed.kind, failed.queue, failed.at) == ("mail", driver.queue, driver.clock.now())
         assert failed.note == "ValueError: boom"
 
-    def test_a_priority_is_told_where_a_job_gets_it(self, driver: QueueDriver) -> None:
-        """So that a reader of the journal need not read the job."""
+    def test_a_priority_is_recorded_when_a_job_gets_it(self, driver: QueueDriver) -> None:
+        """So that readers of the journal need not read the job."""
         other = driver.other_queue("other")
         driver.dead_letter("a", priority=7)
         driver.enqueue_all("bc", priority=2)
@@ -109,8 +109,8 @@ class JournalRules(StoreCase):
         ]
         assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
 
-    def test_the_end_of_a_job_tells_where_it_calls_back(self, driver: QueueDriver) -> None:
-        """The URL of this run: a later reader may find the job gone, or enqueued anew."""
+    def test_the_end_of_a_job_records_its_callback_url(self, driver: QueueDriver) -> None:
+        """A later reader may find the job gone, or enqueued again."""
         driver.enqueue_all("ab", callback_url="http://done")
         driver.enqueue_all("cd")
         jobs = driver.claim_jobs(4)
@@ -131,7 +131,7 @@ class JournalRules(StoreCase):
             (Act.CANCEL, "e", "http://second"),
         ]
 
-    def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, driver: QueueDriver) -> None:
+    def test_an_attempt_that_is_not_the_last_has_no_callback(self, driver: QueueDriver) -> None:
         driver.enqueue("a", callback_url="http://done", max_attempts=3)
         driver.fail(driver.claim_one(), delay=0.0)
         driver.apply_one(release(driver.claim_one(), DEFAULTS))
@@ -148,7 +148,7 @@ class JournalRules(StoreCase):
         assert driver.state("a") is State.CANCELLED
         assert driver.journal()[-1].callback_url == "http://done"
 
-    def test_a_lease_that_lapses_for_the_last_time_calls_back(self, driver: QueueDriver) -> None:
+    def test_the_expiry_of_the_last_attempt_has_a_callback(self, driver: QueueDriver) -> None:
         driver.enqueue_and_claim("a", callback_url="http://done", max_attempts=1)
         driver.clock.advance(LEASE)
         driver.sweep()
@@ -157,7 +157,7 @@ class JournalRules(StoreCase):
 
         assert (ended.act, ended.to, ended.callback_url) == (Act.EXPIRE, _S.FAILED, "http://done")
 
-    def test_each_of_a_batch_tells_who_asked_for_it(self, driver: QueueDriver) -> None:
+    def test_each_entry_of_a_batch_records_who_asked_for_it(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcd")
         policy = policy_of(driver.get("a"))
 
@@ -175,7 +175,7 @@ class JournalRules(StoreCase):
             ("d", "bob"),
         ]
 
-    def test_a_replaced_job_tells_what_it_replaced(self, driver: QueueDriver) -> None:
+    def test_the_entry_of_a_replacement_records_the_old_state(self, driver: QueueDriver) -> None:
         driver.dead_letter("a")
         driver.enqueue("a")
 
@@ -190,7 +190,7 @@ class JournalRules(StoreCase):
 
         assert driver.journal() == before
 
-    def test_settings_and_pauses_are_told(self, driver: QueueDriver) -> None:
+    def test_settings_and_pauses_are_recorded(self, driver: QueueDriver) -> None:
         for settings in ({"paused": True}, {"paused": False}, {"max_jobs": 9}):
             driver.configure(**settings)
 
@@ -200,14 +200,16 @@ class JournalRules(StoreCase):
             (Act.CONFIGURE, ""),
         ]
 
-    def test_a_pause_with_other_settings_is_told_as_new_settings(self, driver: QueueDriver) -> None:
+    def test_a_pause_with_other_settings_is_recorded_as_new_settings(
+        self, driver: QueueDriver
+    ) -> None:
         """A reader that knows only the current settings must see that there were others."""
         driver.configure(paused=True, max_jobs=9)
         driver.configure(paused=False, max_jobs=8)
 
         assert [event.act for event in driver.journal()] == [Act.CONFIGURE, Act.CONFIGURE]
 
-    def test_a_terminal_state_is_told_once(self, driver: QueueDriver) -> None:
+    def test_a_terminal_state_is_recorded_once(self, driver: QueueDriver) -> None:
         """Rule 3: one terminal event."""
         job = driver.enqueue_and_claim("a")
         for _ in range(3):
@@ -258,7 +260,7 @@ class FollowRules(StoreCase):
         assert [event.id for event in driver.store.events(None, cursor, 1)] == ["c"]
         assert [event.id for event in driver.store.events(driver.queue, cursor, 10)] == ["c", "d"]
 
-    def test_a_reader_that_wants_nothing_gets_nothing(self, driver: QueueDriver) -> None:
+    def test_a_limit_of_zero_reads_nothing(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
 
         assert driver.store.events(driver.queue, None, 0) == []
@@ -306,7 +308,7 @@ class FollowRules(StoreCase):
             assert [(event.queue, event.id) for event in seen] == expected
 
     def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self, driver: QueueDriver) -> None:
-        """One that writes most of the journal is read as quickly, and as completely."""
+        """A tenant that writes most of the journal is read as completely as any other."""
         for n in range(150):
             driver.clock.advance(0.001)
             driver.other_queue(f"q{n % 7}").enqueue(f"{n}")

@@ -1,4 +1,4 @@
-"""Registered readers: they continue where they ended, and the journal keeps what they need."""
+"""Registered readers: they continue at their cursor, and the journal keeps what they need."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ackline.testing.conformance.driver import QueueDriver
 
 
 def reader_of(driver: QueueDriver, name: str = "audit") -> JournalReader:
-    """A reader of the queue, as another process would make it."""
+    """A reader of the queue, as in another process."""
     return JournalReader(driver.store, driver.queue, name)
 
 
 def reads_every_queue(driver: QueueDriver, cursor: str, name: str = "lake") -> ReaderCursor:
-    """The place of a reader that has read all queues of the tenant up to a cursor."""
-    place = ReaderCursor(driver.store, driver.queue.tenant, ALL_QUEUES, name)
-    place.load(lambda: cursor)
-    place.save(cursor)
-    return place
+    """Save that a reader has read all queues of the tenant up to a cursor."""
+    saved = ReaderCursor(driver.store, driver.queue.tenant, ALL_QUEUES, name)
+    saved.load(lambda: cursor)
+    saved.save(cursor)
+    return saved
 
 
 def pruned(driver: QueueDriver) -> str:
@@ -44,7 +44,7 @@ def ids(events: list[Event]) -> str:
 
 
 class ReaderRules(StoreCase):
-    """A reader's place is a key of the tenant: written by compare-and-set."""
+    """A reader's cursor is a key of the tenant, written by compare-and-set."""
 
     def test_a_new_reader_begins_with_the_oldest_that_is_kept(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
@@ -56,7 +56,7 @@ class ReaderRules(StoreCase):
         assert ids(reader.read()) == "cde"
         assert reader.read() == []
 
-    def test_a_reader_goes_on_where_its_name_has_saved(self, driver: QueueDriver) -> None:
+    def test_a_reader_continues_at_its_saved_cursor(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
         first = reader_of(driver)
         first.read(limit=2)
@@ -68,13 +68,13 @@ class ReaderRules(StoreCase):
         assert ids(again.read()) == "c"
         assert again.cursor == first.cursor
 
-    def test_what_was_not_saved_comes_again(self, driver: QueueDriver) -> None:
+    def test_events_after_the_saved_cursor_are_read_again(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
         reader_of(driver).read()
 
         assert ids(reader_of(driver).read()) == "ab"
 
-    def test_an_empty_journal_is_a_beginning_too(self, driver: QueueDriver) -> None:
+    def test_a_reader_can_start_with_an_empty_journal(self, driver: QueueDriver) -> None:
         reader = reader_of(driver)
         assert reader.read() == []
         driver.enqueue("a")
@@ -82,7 +82,7 @@ class ReaderRules(StoreCase):
         assert ids(reader.read()) == "a"
         assert ids(reader_of(driver).read()) == "a"
 
-    def test_readers_have_places_of_their_own(self, driver: QueueDriver) -> None:
+    def test_each_reader_has_its_own_cursor(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
         other = driver.other_queue("other")
         for where, name, count in ((driver, "one", 1), (driver, "two", 2), (other, "one", 1)):
@@ -111,7 +111,9 @@ class ReaderRules(StoreCase):
         first.save()
         assert ids(reader_of(driver).read()) == "c"
 
-    def test_what_a_reader_needs_outlives_its_age(self, driver: QueueDriver) -> None:
+    def test_events_that_a_reader_needs_are_kept_beyond_their_age(
+        self, driver: QueueDriver
+    ) -> None:
         driver.configure(keep_journal=60.0)
         driver.enqueue("a")
         reader = reader_of(driver)
@@ -127,7 +129,9 @@ class ReaderRules(StoreCase):
         assert ids(driver.journal()) == "bc"
         assert ids(reader_of(driver).read()) == "bc"
 
-    def test_a_reader_that_lost_events_is_told_and_can_go_on(self, driver: QueueDriver) -> None:
+    def test_a_reader_that_lost_events_gets_an_error_and_can_continue(
+        self, driver: QueueDriver
+    ) -> None:
         driver.enqueue_all("ab")
         reader = reader_of(driver)
         reader.read(1)
@@ -144,7 +148,7 @@ class ReaderRules(StoreCase):
         reader.save()
         assert reader_of(driver).read() == []
 
-    def test_a_forgotten_reader_needs_nothing_and_begins_anew(self, driver: QueueDriver) -> None:
+    def test_a_forgotten_reader_needs_nothing_and_starts_over(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
         reader = reader_of(driver)
         reader.read()
@@ -156,7 +160,7 @@ class ReaderRules(StoreCase):
         assert oldest_needed_cursor(driver.store, driver.queue) is None
         assert ids(reader.read()) == "ab"
 
-    def test_the_slowest_reader_says_what_is_needed(self, driver: QueueDriver) -> None:
+    def test_the_slowest_reader_decides_what_is_kept(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcdefghijkl")
         for name, count in (("a", 11), ("b", 2), ("c", 10)):
             reader = reader_of(driver, name)
@@ -167,9 +171,9 @@ class ReaderRules(StoreCase):
 
 
 class EveryQueueRules(StoreCase):
-    """A reader of every queue of a tenant keeps the journals of queues made later, too."""
+    """A reader of every queue of a tenant also keeps the journals of queues created later."""
 
-    def test_a_queue_made_later_keeps_all_for_it(self, driver: QueueDriver) -> None:
+    def test_a_queue_created_later_keeps_all_events_for_it(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
         reads_every_queue(driver, driver.store.info().cursor)
         later = driver.other_queue("later")
@@ -179,7 +183,7 @@ class EveryQueueRules(StoreCase):
 
         assert pruned(later) == "xy"
 
-    def test_what_it_has_read_is_dropped_in_each_queue(self, driver: QueueDriver) -> None:
+    def test_events_that_it_has_read_are_dropped_in_each_queue(self, driver: QueueDriver) -> None:
         benches = [driver, driver.other_queue("other")]
         for each in benches:
             each.configure(keep_journal=60.0)
@@ -194,7 +198,7 @@ class EveryQueueRules(StoreCase):
         assert [pruned(each) for each in benches] == ["c", "c"]
 
     @pytest.mark.parametrize(("own", "of_all"), [(2, 11), (11, 2)])
-    def test_whoever_is_slowest_says_what_is_needed(
+    def test_the_slowest_of_both_decides_what_is_kept(
         self, driver: QueueDriver, own: int, of_all: int
     ) -> None:
         driver.enqueue_all("abcdefghijkl")
@@ -223,7 +227,7 @@ class EveryQueueRules(StoreCase):
         assert [info.name for info in registered_readers(driver.store, driver.queue)] == ["audit"]
 
     @pytest.mark.parametrize(("own", "of_all"), [(2, 1), (2, 3)])
-    def test_where_it_has_a_place_of_its_own_that_counts(
+    def test_its_cursor_for_a_queue_overrides_the_common_one(
         self, driver: QueueDriver, own: int, of_all: int
     ) -> None:
         driver.enqueue_all("abc")
@@ -248,8 +252,8 @@ class EveryQueueRules(StoreCase):
     def test_two_of_one_name_notice(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
         first, second, third = (event.cursor for event in driver.journal())
-        place = reads_every_queue(driver, first)
+        saved = reads_every_queue(driver, first)
         reads_every_queue(driver, second)
 
         with pytest.raises(ReaderMoved, match="'lake' of all queues"):
-            place.save(third)
+            saved.save(third)

@@ -1,4 +1,4 @@
-"""What is dropped from the journal, and which readers are told."""
+"""What is dropped from the journal, and which readers get an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def left_of(driver: QueueDriver) -> str:
 
 
 def cursors_of(driver: QueueDriver) -> dict[str, str]:
-    """The cursor of each job's event; the one of "" is that of a change of settings."""
+    """The cursor of each job's event; "" has that of a change of settings."""
     return {event.id: event.cursor for event in driver.journal()}
 
 
@@ -72,7 +72,7 @@ class TrimRules(StoreCase):
 
         assert left_of(driver) == "ghi"
 
-    def test_what_is_left_is_counted_on(self, driver: QueueDriver) -> None:
+    def test_the_remaining_events_are_counted_correctly(self, driver: QueueDriver) -> None:
         driver.configure(max_journal=5)
         driver.enqueue_all("abc")
         assert left_of(driver) == "abc"
@@ -112,7 +112,7 @@ class TrimRules(StoreCase):
 
 
 class NeededRules(StoreCase):
-    """What a registered reader has not seen is kept whatever its age, up to the size limit."""
+    """What a registered reader has not read is kept at any age, up to the size limit."""
 
     @pytest.mark.parametrize(
         ("seen", "left"), [("", "abc"), ("a", "abc"), ("b", "abc"), ("c", "def"), ("e", "def")]
@@ -137,10 +137,8 @@ class NeededRules(StoreCase):
 
         assert [event.id for event in driver.journal()] == ["g", "h", "i"]
 
-    def test_a_reader_of_another_queue_has_a_cursor_that_is_good_here(
-        self, driver: QueueDriver
-    ) -> None:
-        """A cursor is a place in all journals: here it lies between two entries."""
+    def test_a_cursor_of_another_queue_is_valid_here(self, driver: QueueDriver) -> None:
+        """A cursor is a position in all journals: here it lies between two entries."""
         driver.configure(keep_journal=AGE)
         driver.enqueue("a")
         driver.clock.advance(1.0)
@@ -154,7 +152,7 @@ class NeededRules(StoreCase):
 
         assert [event.id for event in driver.journal()] == ["b"]
 
-    def test_size_drops_it_all_the_same_and_says_so_once(
+    def test_the_size_limit_drops_it_anyway_and_warns_once(
         self, driver: QueueDriver, caplog: pytest.LogCaptureFixture
     ) -> None:
         cursors = old_and_new(driver)
@@ -169,7 +167,7 @@ class NeededRules(StoreCase):
         assert "4 events" in warning.getMessage()
 
     @pytest.mark.parametrize("seen", ["i", None])
-    def test_what_nobody_misses_is_dropped_in_silence(
+    def test_events_that_no_reader_needs_are_dropped_without_a_warning(
         self, driver: QueueDriver, caplog: pytest.LogCaptureFixture, seen: str | None
     ) -> None:
         cursors = old_and_new(driver)
@@ -182,10 +180,10 @@ class NeededRules(StoreCase):
 
 
 class TrimmedReaderRules(StoreCase):
-    """Rule 14: a reader whose events are gone is told, and never skips them unseen."""
+    """Rule 14: a reader whose events are gone gets an error, and never skips them silently."""
 
     @pytest.mark.parametrize("seen", ["a", "c", "d", "e"])
-    def test_who_has_not_seen_what_was_dropped_is_told(
+    def test_a_reader_before_the_dropped_events_gets_an_error(
         self, driver: QueueDriver, seen: str
     ) -> None:
         cursor = cut_behind_f(driver)[seen]
@@ -199,7 +197,9 @@ class TrimmedReaderRules(StoreCase):
         assert [event.id for event in left] == ["g", "h", "i", ""]
 
     @pytest.mark.parametrize(("seen", "left"), [("f", "ghi"), ("g", "hi"), ("i", "")])
-    def test_who_has_seen_it_reads_on(self, driver: QueueDriver, seen: str, left: str) -> None:
+    def test_a_reader_after_the_dropped_events_continues(
+        self, driver: QueueDriver, seen: str, left: str
+    ) -> None:
         cursor = cut_behind_f(driver)[seen]
 
         found = driver.store.events(driver.queue, cursor, 100)
@@ -215,7 +215,7 @@ class TrimmedReaderRules(StoreCase):
             found = driver.store.events(queue, None, 100)
             assert [event.id for event in found] == ["g", "h", "i", ""]
 
-    def test_who_started_at_the_end_is_told_as_well(self, driver: QueueDriver) -> None:
+    def test_a_reader_that_started_at_the_end_gets_the_error_too(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
         cursor = driver.store.info().cursor
         driver.configure(max_journal=0)
@@ -225,7 +225,7 @@ class TrimmedReaderRules(StoreCase):
         with pytest.raises(EventsDropped):
             driver.store.events(driver.queue, cursor, 100)
 
-    def test_a_journal_that_is_empty_has_not_forgotten_it(self, driver: QueueDriver) -> None:
+    def test_an_emptied_journal_still_raises_the_error(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
         cursors = [event.cursor for event in driver.journal()]
         driver.configure(max_journal=0)
@@ -235,7 +235,7 @@ class TrimmedReaderRules(StoreCase):
             driver.store.events(driver.queue, cursors[0], 100)
         assert driver.store.events(driver.queue, caught.value.cursor, 100) == []
 
-    def test_who_reads_on_in_time_is_never_refused(self, driver: QueueDriver) -> None:
+    def test_a_reader_that_keeps_up_never_gets_the_error(self, driver: QueueDriver) -> None:
         driver.configure(max_journal=3)
         seen, cursor = [], None
         for id in "abcdefghij":
@@ -247,7 +247,7 @@ class TrimmedReaderRules(StoreCase):
 
         assert seen == ["", *"abcdefghij"]
 
-    def test_a_reader_of_another_queue_is_not_concerned(self, driver: QueueDriver) -> None:
+    def test_a_reader_of_another_queue_is_not_affected(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
         other.enqueue_all("xy")
         first = other.journal()[0].cursor
@@ -255,7 +255,7 @@ class TrimmedReaderRules(StoreCase):
 
         assert [event.id for event in other.store.events(other.queue, first, 100)] == ["y"]
 
-    def test_a_reader_of_all_queues_is_told_of_any(self, driver: QueueDriver) -> None:
+    def test_a_reader_of_all_queues_gets_the_error_of_any(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
         other.enqueue_all("xy")
         driver.clock.advance(1.0)
@@ -268,7 +268,9 @@ class TrimmedReaderRules(StoreCase):
         left = driver.store.events(None, caught.value.cursor, 100)
         assert [event.id for event in left] == ["g", "h", "i", ""]
 
-    def test_a_reader_of_a_tenant_is_told_of_its_own_queues_only(self, driver: QueueDriver) -> None:
+    def test_a_reader_of_a_tenant_gets_the_error_of_its_own_queues_only(
+        self, driver: QueueDriver
+    ) -> None:
         other, away = driver.other_queue("other"), driver.other_queue("work", tenant="acme")
         for queue in (other, away):
             queue.enqueue_all("xy")
@@ -284,7 +286,7 @@ class TrimmedReaderRules(StoreCase):
         assert [event.id for event in driver.store.events(None, start, 9, tenant="acme")] == ["y"]
 
     def test_a_long_journal_is_read_without_a_gap(self, driver: QueueDriver) -> None:
-        """However much a store reads at once: a reader cut off in a call is told at the next."""
+        """If events are dropped while a store reads, the next call raises the error."""
         for n in range(250):
             driver.enqueue(str(n))
         half = driver.journal()[124].cursor
@@ -295,7 +297,7 @@ class TrimmedReaderRules(StoreCase):
 
         assert [event.id for event in found] == [*map(str, range(125, 250)), ""]
 
-    def test_what_was_dropped_is_remembered_by_the_store(
+    def test_the_store_keeps_what_was_dropped_after_reopening(
         self, driver: QueueDriver, store: Store
     ) -> None:
         cursors = cut_behind_f(driver)

@@ -18,7 +18,7 @@ PRODUCERS, ROUNDS = 3, 25
 class DropRules(StoreCase):
     """A queue with jobs is not dropped; of a queue without jobs, the journal stays."""
 
-    def test_nothing_is_left_in_sight(self, driver: QueueDriver) -> None:
+    def test_a_dropped_queue_is_not_listed(self, driver: QueueDriver) -> None:
         driver.configure(paused=True, max_jobs=7)
         driver.heartbeat()
         driver.enqueue("a")
@@ -32,7 +32,7 @@ class DropRules(StoreCase):
         assert driver.listed() == []
         assert driver.find("a") is None
 
-    def test_the_journal_stays_and_tells(self, driver: QueueDriver) -> None:
+    def test_the_journal_stays_and_records_the_drop(self, driver: QueueDriver) -> None:
         driver.enqueue_and_claim("a")
         driver.store.purge(driver.queue, Filter(), 10)
         driver.store.drop(driver.queue, "me")
@@ -74,7 +74,7 @@ class DropRules(StoreCase):
                 driver.apply_one(cancel("a", DEFAULTS))
         assert driver.state("a") is state
 
-    def test_a_job_makes_it_anew(self, driver: QueueDriver) -> None:
+    def test_a_job_creates_it_again(self, driver: QueueDriver) -> None:
         before = driver.enqueue_and_claim("a")
         driver.store.purge(driver.queue, Filter(), 10)
         driver.configure(paused=True, max_jobs=1)
@@ -92,7 +92,7 @@ class DropRules(StoreCase):
         driver.complete(driver.claim_one())
         assert driver.counts() == {State.COMPLETED: 2}
 
-    def test_a_move_makes_it_anew(self, driver: QueueDriver) -> None:
+    def test_a_move_creates_it_again(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
         other.configure(paused=True)
         other.store.drop(other.queue)
@@ -103,7 +103,7 @@ class DropRules(StoreCase):
         assert other.counts() == {State.QUEUED: 1}
         assert other.claim_ids() == ["a"]
 
-    def test_settings_make_it_anew(self, driver: QueueDriver) -> None:
+    def test_settings_create_it_again(self, driver: QueueDriver) -> None:
         driver.configure(paused=True)
         driver.store.drop(driver.queue)
         driver.configure(max_jobs=3)
@@ -111,14 +111,14 @@ class DropRules(StoreCase):
         [info] = driver.store.describe(None)
         assert info.settings == QueueSettings(max_jobs=3)
 
-    def test_it_can_be_sent_again(self, driver: QueueDriver) -> None:
+    def test_a_repeated_drop_changes_nothing(self, driver: QueueDriver) -> None:
         driver.configure(paused=True)
 
         assert driver.store.drop(driver.queue)
         assert driver.store.drop(driver.queue)
         assert [event.act for event in driver.journal()] == [Act.PAUSE, Act.DROP]
 
-    def test_what_was_never_there_leaves_no_trace(self, driver: QueueDriver) -> None:
+    def test_dropping_an_unknown_queue_leaves_no_trace(self, driver: QueueDriver) -> None:
         assert driver.store.drop(driver.queue)
 
         assert driver.store.describe(None, include_dropped=True) == []
@@ -137,7 +137,7 @@ class DropRules(StoreCase):
         )
         assert all(other.claim_ids() == ["a"] for other in others)
 
-    def test_its_journal_is_pruned_like_any(self, driver: QueueDriver) -> None:
+    def test_its_journal_is_pruned_like_any_other(self, driver: QueueDriver) -> None:
         driver.configure(paused=True)
         driver.store.drop(driver.queue)
         [info] = driver.store.describe(None, include_dropped=True)
@@ -149,13 +149,13 @@ class DropRules(StoreCase):
         assert driver.journal() == []
         assert driver.store.describe(None) == []
 
-    def test_no_accepted_job_goes_with_it(self, driver: QueueDriver) -> None:
+    def test_no_accepted_job_is_lost(self, driver: QueueDriver) -> None:
         """Rule 1, with an enqueue and a drop at the same moment."""
         assert jobs_lost_to_drops(driver.store, driver.queue) == []
 
 
 def jobs_lost_to_drops(store: Store, queue: QueueKey) -> list[str]:
-    """The jobs missing right after their enqueue, while another thread keeps dropping the queue."""
+    """The jobs that are missing after their enqueue, while a thread keeps dropping the queue."""
     lost: list[str] = []
     finished = threading.Event()
 

@@ -33,8 +33,8 @@ class KeyRules(StoreCase):
 
         assert driver.keys() == {("a",): b""}
 
-    def test_keys_are_read_on_behind_one(self, driver: QueueDriver) -> None:
-        """Also after a key that does not exist, or that is the prefix of others."""
+    def test_reading_keys_continues_after_a_key(self, driver: QueueDriver) -> None:
+        """Even if that key does not exist, or is the prefix of others."""
         keys = [("k",), ("k", ""), ("k", "\x00"), ("k", "a"), ("k", "a", "b"), ("k", "b"), ("kk",)]
         for key in (("b",), *keys):
             driver.write(*key, value=b"1")
@@ -61,7 +61,7 @@ class KeyRules(StoreCase):
         assert driver.keys() == {("a",): b"2"}
 
     def test_a_version_is_never_used_again(self, driver: QueueDriver) -> None:
-        """Else a writer could mistake a new key for the key it has read."""
+        """Otherwise a writer could mistake a new key for the one it has read."""
         driver.write("a", value=b"1")
         version = self._version(driver, "a")
         driver.write("a", value=None)
@@ -93,7 +93,7 @@ class KeyRules(StoreCase):
         assert not applied
         assert driver.keys() == {("there",): b"1"}
 
-    def test_a_prefix_is_of_whole_parts(self, driver: QueueDriver) -> None:
+    def test_a_prefix_matches_whole_parts(self, driver: QueueDriver) -> None:
         for key in (("a",), ("a", "1"), ("a", "2", "x"), ("ab", "1"), ("b",)):
             driver.write(*key, value=b"1")
 
@@ -119,7 +119,7 @@ class KeyRules(StoreCase):
 
 
 class EnqueueWithKeysRules(StoreCase):
-    """An enqueue under a key's version is refused if another process has written the key."""
+    """An enqueue with a key's version is refused if the key has changed since."""
 
     def _enqueue(
         self, driver: QueueDriver, value: bytes, version: int | None, *drafts: Draft
@@ -153,14 +153,14 @@ class EnqueueWithKeysRules(StoreCase):
         assert driver.journal() == journal
         assert driver.counts() == {State.QUEUED: 2}
 
-    def test_a_key_that_is_not_there_has_no_version_but_zero(self, driver: QueueDriver) -> None:
+    def test_a_missing_key_matches_version_zero_only(self, driver: QueueDriver) -> None:
         with pytest.raises(KeysChanged):
             self._enqueue(driver, b"1", 7, draft("a"))
 
         assert driver.find("a") is None
         assert self._ledger(driver) == (b"", 0)
 
-    def test_the_key_is_written_also_if_every_job_is_known(self, driver: QueueDriver) -> None:
+    def test_the_key_is_written_even_if_every_job_is_a_duplicate(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
 
         [receipt] = self._enqueue(driver, b"1", 0, draft("a", payload=b"[]"))
@@ -168,7 +168,7 @@ class EnqueueWithKeysRules(StoreCase):
         assert (receipt.accepted, receipt.state) == (False, State.QUEUED)
         assert self._ledger(driver)[0] == b"1"
 
-    def test_the_key_is_written_also_without_jobs(self, driver: QueueDriver) -> None:
+    def test_the_key_is_written_even_without_jobs(self, driver: QueueDriver) -> None:
         assert self._enqueue(driver, b"1", 0) == []
         assert self._ledger(driver)[0] == b"1"
         with pytest.raises(KeysChanged):
@@ -182,9 +182,7 @@ class EnqueueWithKeysRules(StoreCase):
 
         assert self._ledger(driver) == (b"", 0)
 
-    def test_several_keys_are_all_as_expected_or_nothing_is_stored(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_unless_all_keys_are_as_expected_nothing_is_stored(self, driver: QueueDriver) -> None:
         missing, existing = queue_key(driver.queue, "missing"), queue_key(driver.queue, "existing")
         driver.write(*existing, value=b"there")
 
@@ -213,7 +211,7 @@ class EnqueueWithKeysRules(StoreCase):
         assert driver.state("a") is State.QUEUED
         assert self._ledger(driver) == (b"", 0)
 
-    def test_of_many_at_once_one_gets_through(self, driver: QueueDriver) -> None:
+    def test_of_many_at_once_one_is_stored(self, driver: QueueDriver) -> None:
         self._enqueue(driver, b"first", 0)
         version = self._ledger(driver)[1]
 

@@ -1,4 +1,4 @@
-"""Limits: a call that asks for more than a store returns at once gets less, never a refusal."""
+"""Limits: a call that requests more than a store returns at once gets less, never an error."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ VERY_MANY = 1_000_000
 
 LARGE = b"x" * 10_000
 NEARLY_THREE = 25_000
-"""Bytes that are reached with the third large payload, whatever else a store keeps with it."""
+"""Bytes that the third large payload exceeds, whatever else a store keeps with it."""
 
 
 class LimitRules(StoreCase):
     """The same call works on every store: a page may be shorter, and the next one continues."""
 
-    def test_a_claim_may_ask_for_very_many(self, driver: QueueDriver) -> None:
+    def test_a_claim_may_request_very_many(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
 
         assert driver.claim_ids(VERY_MANY) == ["a", "b", "c"]
 
-    def test_leases_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+    def test_reading_leases_may_request_very_many(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcde")
         mine, others = driver.claim_jobs(3, worker="w1"), driver.claim_jobs(2, worker="w2")
 
@@ -36,19 +36,19 @@ class LimitRules(StoreCase):
         assert held == [job.without_data() for job in others]
         assert driver.store.leases(driver.queue, limit=VERY_MANY) == []
 
-    def test_a_list_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+    def test_a_page_may_request_very_many(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
 
         assert [job.id for job in driver.listed(page=VERY_MANY)] == ["a", "b", "c"]
 
-    def test_the_journal_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+    def test_reading_the_journal_may_request_very_many(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc")
 
         for queue in (driver.queue, None):
             events = driver.store.events(queue, None, VERY_MANY)
             assert [event.id for event in events] == ["a", "b", "c"]
 
-    def test_maintenance_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+    def test_maintenance_may_request_very_many(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abc", delay=5.0)
         driver.clock.advance(10.0)
 
@@ -56,7 +56,7 @@ class LimitRules(StoreCase):
         assert driver.store.purge(driver.queue, Filter(), VERY_MANY) == 3
         assert driver.store.prune(driver.queue, VERY_MANY) == 0
 
-    def test_keys_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+    def test_reading_keys_may_request_very_many(self, driver: QueueDriver) -> None:
         for name in "abc":
             driver.write("k", name, value=b"1")
 
@@ -70,7 +70,7 @@ class LimitRules(StoreCase):
 
 
 class ByteRules(StoreCase):
-    """An answer ends with the item with which it reaches `max_bytes`, and the next one goes on."""
+    """A page ends with the item with which it reaches `max_bytes`, and the next one continues."""
 
     def test_a_page_ends_when_its_bytes_are_reached(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcdefg", payload=LARGE)
@@ -78,7 +78,9 @@ class ByteRules(StoreCase):
         assert _pages(driver) == ["abc", "def", "g"]
         assert _pages(driver, newest_first=True) == ["gfe", "dcb", "a"]
 
-    def test_a_page_of_named_jobs_ends_so_too(self, driver: QueueDriver) -> None:
+    def test_a_page_of_named_jobs_ends_when_its_bytes_are_reached(
+        self, driver: QueueDriver
+    ) -> None:
         driver.enqueue_all("abcdefg", payload=LARGE)
 
         which = Filter(ids=frozenset("abdfg"), text="x")
@@ -91,7 +93,7 @@ class ByteRules(StoreCase):
         assert _pages(driver, Filter(kinds=frozenset({"mail"}))) == ["abc", "d"]
 
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.PROCESSING, State.COMPLETED])
-    def test_so_it_is_in_every_state(self, driver: QueueDriver, state: State) -> None:
+    def test_the_bytes_apply_in_every_state(self, driver: QueueDriver, state: State) -> None:
         driver.enqueue_all("abcd", payload=LARGE, delay=60.0 if state is State.SCHEDULED else 0.0)
         if state is not State.SCHEDULED:
             jobs = driver.claim_jobs(4)
@@ -141,9 +143,7 @@ class ByteRules(StoreCase):
         assert _ids(driver.claim(9, max_bytes=NEARLY_THREE)) == "abc"
 
     @pytest.mark.parametrize("most", [1, -1])
-    def test_one_that_is_larger_than_all_bytes_comes_alone(
-        self, driver: QueueDriver, most: int
-    ) -> None:
+    def test_a_job_larger_than_all_bytes_comes_alone(self, driver: QueueDriver, most: int) -> None:
         driver.enqueue_all("ab", payload=LARGE)
         for name in "ab":
             driver.write("k", name, value=LARGE)
@@ -155,7 +155,7 @@ class ByteRules(StoreCase):
         assert len(driver.store.get(driver.queue, ["a", "b"], most)) == 1
         assert _ids(driver.claim(9, max_bytes=most)) == "a"
 
-    def test_named_jobs_come_up_to_these_bytes(self, driver: QueueDriver) -> None:
+    def test_named_jobs_are_returned_up_to_these_bytes(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcdefg", payload=LARGE)
         ids = ["g", "none", "a", "a", "b", "none", "c", "d", "gone"]
 
@@ -213,7 +213,7 @@ class ByteRules(StoreCase):
         claimed = driver.claim(VERY_MANY, max_bytes=NEARLY_THREE)
         assert _ids(claimed) == "acf"
 
-    def test_jobs_that_were_had_before_are_claimed_so_too(self, driver: QueueDriver) -> None:
+    def test_released_jobs_are_claimed_up_to_these_bytes(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcd", payload=LARGE)
         driver.apply(*(release(job, policy_of(job)) for job in driver.claim_jobs(4)))
 

@@ -111,7 +111,7 @@ class PayloadRules(StoreCase):
 
         assert driver.get("a").result == result
 
-    def test_a_text_is_found_in_a_payload_that_is_no_text(self, driver: QueueDriver) -> None:
+    def test_a_text_is_found_in_a_binary_payload(self, driver: QueueDriver) -> None:
         driver.enqueue("a", payload=b"\xff\x00needle\x00\xff")
 
         assert [job.id for job in driver.listed(Filter(text="needle"))] == ["a"]
@@ -127,7 +127,7 @@ class TenantRules(StoreCase):
     """Tenants see nothing of each other."""
 
     def test_ids_are_per_tenant(self, driver: QueueDriver) -> None:
-        """Rule 6: ids that are global across tenants leak results (codeQ)."""
+        """Rule 6: ids that were shared by tenants would leak results."""
         foreign = driver.other_queue("work", tenant="acme")
         foreign.complete(foreign.enqueue_and_claim("a"), b"secret")
 

@@ -1,4 +1,4 @@
-"""Wake-ups: subscribe first, then look."""
+"""Wake-ups: subscribe first, then read."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SOON = 5.0
 
 
 def quiet(listener: Listener) -> bool:
-    """Whether a listener stops waking up once its pending wake-ups are used up."""
+    """Whether a listener is no longer woken after its pending wake-ups."""
     return any(not listener.wait(0.01) for _ in range(20))
 
 
 def is_notified(subscription: Subscription, *subjects: Subject) -> bool:
-    """Whether a subscription reports news of all these subjects soon."""
+    """Whether a subscription soon reports changes of all these subjects."""
     missing, until = set(subjects), time.monotonic() + SOON
     while missing and time.monotonic() < until:
         news = subscription.wait(until - time.monotonic())
@@ -44,7 +44,7 @@ def _notifies(subscription: Subscription) -> bool:
 
 
 class SubscribeRules(StoreCase):
-    """One subscription hears of many subjects, and says which of them have news."""
+    """One subscription covers many subjects, and reports which of them have changed."""
 
     def test_what_was_added_is_reported_once(self, driver: QueueDriver) -> None:
         with driver.store.subscribe() as subscription:
@@ -53,7 +53,7 @@ class SubscribeRules(StoreCase):
             assert is_notified(subscription, (driver.queue, "ready"))
             assert silent(subscription)
 
-    def test_nothing_is_missed_after_that(self, driver: QueueDriver) -> None:
+    def test_later_changes_are_not_missed(self, driver: QueueDriver) -> None:
         with driver.store.subscribe() as subscription:
             subscription.add([(driver.queue, "ready"), (driver.queue, "changes")])
             assert is_notified(subscription, (driver.queue, "ready"), (driver.queue, "changes"))
@@ -62,7 +62,7 @@ class SubscribeRules(StoreCase):
 
             assert is_notified(subscription, (driver.queue, "ready"), (driver.queue, "changes"))
 
-    def test_it_says_which_subject_has_news(self, driver: QueueDriver) -> None:
+    def test_it_says_which_subject_has_changed(self, driver: QueueDriver) -> None:
         queues = [driver.other_queue(f"queue {n}", tenant=f"tenant {n % 3}") for n in range(30)]
         with driver.store.subscribe() as subscription:
             subscription.add((one.queue, "ready") for one in queues)
@@ -73,7 +73,7 @@ class SubscribeRules(StoreCase):
             news = subscription.wait(SOON)
             assert news is None or set(news) == {(queues[7].queue, "ready")}
 
-    def test_subjects_come_while_it_waits(self, driver: QueueDriver) -> None:
+    def test_subjects_can_be_added_while_it_waits(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
         with driver.store.subscribe() as subscription:
             subscription.add([(driver.queue, "ready")])
@@ -111,7 +111,7 @@ class SubscribeRules(StoreCase):
                 subscription.remove([(driver.queue, "changes")])
                 assert silent(subscription)
 
-    def test_a_listener_of_the_same_subject_still_hears(self, driver: QueueDriver) -> None:
+    def test_a_listener_of_the_same_subject_is_still_woken(self, driver: QueueDriver) -> None:
         with driver.store.listen([driver.queue], "ready") as listener:
             with driver.store.subscribe() as subscription:
                 subscription.add([(driver.queue, "ready")])
@@ -123,9 +123,7 @@ class SubscribeRules(StoreCase):
 
             assert listener.wait(SOON)
 
-    def test_claimers_are_told_each_time_they_went_away_empty_handed(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_claimers_are_notified_after_each_empty_claim(self, driver: QueueDriver) -> None:
         with driver.store.subscribe() as subscription:
             subscription.add([(driver.queue, "ready")])
             for n in range(3):
@@ -142,7 +140,7 @@ class SubscribeRules(StoreCase):
                 subscription.remove([(driver.queue, "ready")])
                 subscription.add([(driver.queue, "ready")])
 
-    def test_the_end_of_a_job_and_a_cancel_request_are_told(self, driver: QueueDriver) -> None:
+    def test_the_end_of_a_job_and_a_cancel_request_are_reported(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a")
         with driver.store.subscribe() as subscription:
             subjects: list[Subject] = [
@@ -195,7 +193,7 @@ class SubscribeRules(StoreCase):
 class ListenRules(StoreCase):
     """Each change after `listen` wakes the listener, even if it is not waiting yet."""
 
-    def test_nothing_happens_and_the_wait_ends(self, driver: QueueDriver) -> None:
+    def test_a_wait_ends_without_a_change(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
         with driver.store.listen([driver.queue], "ready") as listener:
             assert quiet(listener)
@@ -261,9 +259,7 @@ class ListenRules(StoreCase):
             assert listener.wait(SOON)
 
     @pytest.mark.parametrize("end", ["complete", "cancel", "purge"])
-    def test_the_end_of_a_job_wakes_those_who_wait_for_ends(
-        self, driver: QueueDriver, end: str
-    ) -> None:
+    def test_the_end_of_a_job_wakes_listeners_for_ends(self, driver: QueueDriver, end: str) -> None:
         job = driver.enqueue_and_claim("a")
         driver.enqueue("b")
         with driver.store.listen([driver.queue], "finished") as listener:
@@ -278,7 +274,7 @@ class ListenRules(StoreCase):
 
             assert listener.wait(SOON)
 
-    def test_a_completion_wakes_those_who_wait_for_changes(self, driver: QueueDriver) -> None:
+    def test_a_completion_wakes_listeners_for_changes(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a")
         with driver.store.listen([driver.queue], "changes") as listener:
             assert quiet(listener)
@@ -286,7 +282,7 @@ class ListenRules(StoreCase):
 
             assert listener.wait(SOON)
 
-    def test_a_cancel_request_is_signalled(self, driver: QueueDriver) -> None:
+    def test_a_cancel_request_wakes_listeners(self, driver: QueueDriver) -> None:
         driver.enqueue_and_claim("a")
         with driver.store.listen([driver.queue], "cancel_requests") as listener:
             assert quiet(listener)
@@ -303,9 +299,7 @@ class ListenRules(StoreCase):
 
             assert listener.wait(SOON)
 
-    def test_a_worker_is_woken_each_time_it_went_away_empty_handed(
-        self, driver: QueueDriver
-    ) -> None:
+    def test_a_worker_is_woken_after_each_empty_claim(self, driver: QueueDriver) -> None:
         """What every worker does: claim until nothing is left, then wait."""
         with driver.store.listen([driver.queue], "ready") as listener:
             for n in range(3):
@@ -316,7 +310,7 @@ class ListenRules(StoreCase):
                 assert listener.wait(SOON)
                 assert driver.claim_one().id == str(n)
 
-    def test_one_listener_hears_several_queues(self, driver: QueueDriver) -> None:
+    def test_one_listener_is_woken_by_several_queues(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other", tenant="acme")
         with driver.store.listen([driver.queue, other.queue], "ready") as listener:
             for queue in (driver, other):

@@ -18,7 +18,7 @@ SOON = 5.0
 
 
 class ReopenRules(StoreCase):
-    """For stores with the capability `persistent`: what was answered is there after reopening."""
+    """For stores with the capability `persistent`: what was stored is there after reopening."""
 
     @pytest.fixture
     def reopen(
@@ -33,7 +33,7 @@ class ReopenRules(StoreCase):
 
         return again
 
-    def test_everything_is_there_again(
+    def test_everything_is_there_after_reopening(
         self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
         """Rule 1."""
@@ -83,7 +83,7 @@ class ReopenRules(StoreCase):
         assert after.heartbeat(job).lost == []
         assert after.complete(job) == Verdict(True, State.COMPLETED)
 
-    def test_a_journal_cursor_is_good_after_a_restart(
+    def test_a_journal_cursor_is_valid_after_a_restart(
         self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
         driver.enqueue_all("ab")
@@ -93,7 +93,7 @@ class ReopenRules(StoreCase):
 
         assert [event.id for event in after.store.events(after.queue, cursor, 9)] == ["b", "c"]
 
-    def test_groups_are_right_after_a_restart(
+    def test_groups_are_kept_after_a_restart(
         self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
         driver.enqueue_all("ab", group="g")
@@ -192,7 +192,7 @@ class SharedRules(StoreCase):
     def test_a_lease_is_fenced_across_handles(
         self, driver: QueueDriver, other: QueueDriver
     ) -> None:
-        """Rule 2: one sweeps and takes over, the other is the zombie."""
+        """Rule 2: one handle expires the lease and claims the job, the other is the zombie."""
         zombie = driver.enqueue_and_claim("a")
         driver.clock.advance(LEASE)
         other.sweep()
@@ -202,7 +202,7 @@ class SharedRules(StoreCase):
         assert driver.complete(job) == Verdict(True, State.COMPLETED)
 
     @pytest.mark.parametrize("surely_new", [False, True])
-    def test_a_queue_that_was_dropped_elsewhere_is_made_anew(
+    def test_a_queue_dropped_by_another_handle_is_created_again(
         self, driver: QueueDriver, other: QueueDriver, surely_new: bool
     ) -> None:
         driver.enqueue("a")

@@ -1,4 +1,4 @@
-"""Counts, pages and descriptions are true."""
+"""Counts, pages and descriptions are correct."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ackline.testing.conformance.driver import LEASE, QueueDriver, policy_of
 class CountRules(StoreCase):
     """The counts are updated with each step, and equal the stored jobs after every step."""
 
-    def test_counts_equal_the_truth_after_every_step(self, driver: QueueDriver) -> None:
+    def test_counts_equal_the_stored_jobs_after_every_step(self, driver: QueueDriver) -> None:
         """Rule 1: every job in exactly one state."""
 
         def retire() -> None:
@@ -56,7 +56,7 @@ class CountRules(StoreCase):
             truth = Counter(job.state for job in driver.listed())
             assert driver.counts() == truth
 
-    def test_an_answer_to_a_duplicate_does_not_count(self, driver: QueueDriver) -> None:
+    def test_a_duplicate_does_not_count(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
         driver.enqueue("a")
         driver.enqueue_all("aa")
@@ -65,7 +65,7 @@ class CountRules(StoreCase):
 
 
 class DescribeRules(StoreCase):
-    """Which queues there are."""
+    """The queues of a store and their settings."""
 
     def test_queues_of_a_tenant_of_all_and_by_name(self, driver: QueueDriver) -> None:
         for tenant, name in (("b", "x"), ("a", "y"), ("a", "x")):
@@ -111,7 +111,7 @@ class DescribeRules(StoreCase):
     def test_settings_that_cannot_be_read_back_are_refused(
         self, driver: QueueDriver, settings: QueueSettings
     ) -> None:
-        """One process must not write settings that stop all others."""
+        """One process must not write settings that make all others fail."""
         driver.enqueue("a")
         kept = QueueSettings(ageing=7.0)
         driver.store.configure(driver.queue, kept)
@@ -138,7 +138,7 @@ class DescribeRules(StoreCase):
         assert info.settings == paused
         assert len(driver.journal()) == entries
 
-    def test_to_look_makes_no_queue(self, driver: QueueDriver) -> None:
+    def test_reading_creates_no_queue(self, driver: QueueDriver) -> None:
         driver.find("a")
         driver.listed()
         driver.claim_jobs()
@@ -149,7 +149,7 @@ class DescribeRules(StoreCase):
 
         assert driver.store.describe(None) == []
 
-    def test_a_store_tells_what_it_is(self, driver: QueueDriver) -> None:
+    def test_a_store_describes_itself(self, driver: QueueDriver) -> None:
         """Rule 1: its durability names the point at which a job is safe."""
         info = driver.store.info()
 
@@ -161,9 +161,9 @@ class DescribeRules(StoreCase):
 
 
 class NextDueRules(StoreCase):
-    """Whoever maintains a queue can ask when it needs that next, and changes nothing by asking."""
+    """`next_due` returns when a queue needs maintenance next, and changes nothing."""
 
-    def test_an_empty_queue_needs_nobody(self, driver: QueueDriver) -> None:
+    def test_an_empty_queue_has_nothing_due(self, driver: QueueDriver) -> None:
         driver.enqueue("queued")
         driver.complete(driver.claim_one())
 
@@ -182,7 +182,7 @@ class NextDueRules(StoreCase):
 
         assert driver.store.next_due([driver.queue]) == [NextDue(now + 20.0, now + 40.0)]
 
-    def test_what_is_past_counts_until_it_is_seen_to(self, driver: QueueDriver) -> None:
+    def test_overdue_work_counts_until_it_is_done(self, driver: QueueDriver) -> None:
         now = driver.clock.now()
         driver.enqueue_and_claim("leased")
         driver.enqueue("due", delay=10.0)
@@ -205,7 +205,9 @@ class NextDueRules(StoreCase):
 
         assert driver.store.next_due([driver.queue]) == [NextDue(None, now + 10.0 + LEASE)]
 
-    def test_each_queue_has_its_own_answer_in_the_order_asked(self, driver: QueueDriver) -> None:
+    def test_each_queue_has_its_own_result_in_the_order_of_the_request(
+        self, driver: QueueDriver
+    ) -> None:
         now, other, missing = (
             driver.clock.now(),
             driver.other_queue("other"),
@@ -224,7 +226,7 @@ class NextDueRules(StoreCase):
 class PageRules(StoreCase):
     """Every job is listed once, however small the pages are."""
 
-    def test_pages_together_are_the_whole(self, driver: QueueDriver) -> None:
+    def test_all_pages_together_are_complete(self, driver: QueueDriver) -> None:
         driver.enqueue_all(map(str, range(7)), delay=5.0)
         driver.enqueue_all("abcdefg", priority=3)
         driver.claim_jobs(2)
@@ -235,7 +237,7 @@ class PageRules(StoreCase):
         for size in (1, 2, 3, 7, 14):
             assert driver.listed(page=size) == whole
 
-    def test_states_come_in_their_order_and_jobs_in_the_order_of_their_line(
+    def test_states_come_in_their_order_and_jobs_by_their_position(
         self, driver: QueueDriver
     ) -> None:
         driver.enqueue("low", priority=1)
@@ -301,7 +303,7 @@ class PageRules(StoreCase):
 
         assert [job.id for job in first.jobs + second.jobs] == list("abcdef")
 
-    def test_the_newest_first_is_each_line_from_its_end(self, driver: QueueDriver) -> None:
+    def test_newest_first_reverses_each_state(self, driver: QueueDriver) -> None:
         driver.enqueue_all(map(str, range(5)), delay=5.0)
         driver.enqueue_all("abcdef", priority=3)
         driver.enqueue_all("ghi", priority=7, kind="other")
@@ -321,7 +323,7 @@ class PageRules(StoreCase):
         every_second = Filter(ids=frozenset(job.id for job in wanted[::2]))
         assert driver.listed(every_second, page=2, newest_first=True) == wanted[::2]
 
-    def test_what_ends_between_pages_does_not_shift_the_older(self, driver: QueueDriver) -> None:
+    def test_jobs_that_end_between_pages_do_not_shift_older_ones(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcdef")
         jobs = driver.claim_jobs(6)
         for job in jobs[:5]:
@@ -352,7 +354,7 @@ class PageRules(StoreCase):
         assert driver.store.page(driver.queue, Filter(), None, 3).cursor is None
         assert driver.store.page(driver.queue, Filter(), None, 2).cursor is not None
 
-    def test_each_filter_narrows(self, driver: QueueDriver) -> None:
+    def test_each_filter_selects(self, driver: QueueDriver) -> None:
         driver.enqueue("a", kind="mail", payload=b'"x needle y"')
         driver.clock.advance(10.0)
         middle = driver.clock.now()
@@ -376,7 +378,7 @@ class PageRules(StoreCase):
         assert ids(Filter(kinds=frozenset({"mail"}), created_after=middle)) == "c"
 
     def test_a_text_is_taken_literally(self, driver: QueueDriver) -> None:
-        """No pattern, no quoting trick."""
+        """It is not a pattern, and needs no escaping."""
         driver.enqueue("a", payload=b"100% _of_ 'it'")
         driver.enqueue("b", payload=b"100 of it")
 
@@ -384,7 +386,7 @@ class PageRules(StoreCase):
             assert [job.id for job in driver.listed(Filter(text=text))] == ["a"]
         assert driver.listed(Filter(text="1%t")) == []
 
-    def test_get_answers_in_the_order_asked(self, driver: QueueDriver) -> None:
+    def test_get_returns_jobs_in_the_order_of_the_ids(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
 
         found = driver.store.get(driver.queue, ["b", "x", "a", "b"])

@@ -17,7 +17,7 @@ LONG = 20 * 365 * 86400.0
 class PruneRules(StoreCase):
     """Prune: terminal jobs after their retention, and only those."""
 
-    def test_a_terminal_job_goes_when_its_time_is_over(self, driver: QueueDriver) -> None:
+    def test_a_terminal_job_is_pruned_after_its_retention(self, driver: QueueDriver) -> None:
         driver.complete(driver.enqueue_and_claim("a", result_ttl=60.0))
         driver.clock.advance(59.0)
         assert driver.store.prune(driver.queue, 100) == 0
@@ -39,7 +39,7 @@ class PruneRules(StoreCase):
         assert driver.counts() == {}
 
     def test_a_job_scheduled_beyond_retention_is_not_deleted(self, driver: QueueDriver) -> None:
-        """Such jobs were deleted silently (codeQ)."""
+        """Retention applies to jobs that have ended, however long others have to wait."""
         driver.enqueue("a", delay=9 * 365 * 86400.0)
         driver.clock.advance(8 * 365 * 86400.0)
         driver.store.prune(driver.queue, 100)
@@ -67,7 +67,7 @@ class PruneRules(StoreCase):
 
         assert [driver.store.prune(driver.queue, 2) for _ in range(3)] == [2, 1, 0]
 
-    def test_what_is_past_its_time_cannot_be_seen_even_unpruned(self, driver: QueueDriver) -> None:
+    def test_an_expired_job_is_not_visible_even_before_a_prune(self, driver: QueueDriver) -> None:
         """Rule 7: the TTL holds whether or not maintenance runs."""
         job = driver.enqueue_and_claim("a", result_ttl=5.0)
         driver.complete(job)
@@ -87,7 +87,7 @@ class PruneRules(StoreCase):
         assert driver.store.prune(driver.queue, 100) == 0
         assert other.counts() == {State.COMPLETED: 1}
 
-    def test_prune_of_an_unknown_queue_is_nothing(self, driver: QueueDriver) -> None:
+    def test_prune_of_an_unknown_queue_deletes_nothing(self, driver: QueueDriver) -> None:
         assert driver.store.prune(driver.queue, 100) == 0
 
 
@@ -95,7 +95,7 @@ class PurgeRules(StoreCase):
     """Purge: what matches, in this queue of this tenant, whatever its state."""
 
     def test_purge_reaches_only_this_queue_of_this_tenant(self, driver: QueueDriver) -> None:
-        """The fault to avoid: a clear that ignored the queue's name (relay)."""
+        """Neither other queues nor other tenants are affected."""
         others = [driver.other_queue("other"), driver.other_queue("work", tenant="acme")]
         for each in (driver, *others):
             each.enqueue_all("ab")
@@ -105,7 +105,7 @@ class PurgeRules(StoreCase):
         assert driver.counts() == {}
         assert [other.counts() for other in others] == [{State.QUEUED: 2}] * 2
 
-    def test_purge_takes_every_state(self, driver: QueueDriver) -> None:
+    def test_purge_deletes_every_state(self, driver: QueueDriver) -> None:
         driver.complete(driver.enqueue_and_claim("completed"))
         driver.dead_letter("failed")
         driver.fail(driver.enqueue_and_claim("failing"))
@@ -129,7 +129,7 @@ class PurgeRules(StoreCase):
             (Filter(states=frozenset()), "abc"),
         ],
     )
-    def test_purge_takes_only_what_matches(
+    def test_purge_deletes_only_what_matches(
         self, driver: QueueDriver, which: Filter, left: str
     ) -> None:
         driver.enqueue("a", payload=b'"a needle here"')
@@ -140,12 +140,12 @@ class PurgeRules(StoreCase):
 
         assert "".join(id for id in "abc" if driver.find(id)) == left
 
-    def test_purge_is_bounded_and_called_until_nothing_is_left(self, driver: QueueDriver) -> None:
+    def test_purge_is_bounded_and_repeated_until_nothing_is_left(self, driver: QueueDriver) -> None:
         driver.enqueue_all("abcde")
 
         assert [driver.store.purge(driver.queue, Filter(), 2) for _ in range(4)] == [2, 2, 1, 0]
 
-    def test_a_purged_job_is_never_handed_out(self, driver: QueueDriver) -> None:
+    def test_a_purged_job_is_never_claimed(self, driver: QueueDriver) -> None:
         driver.enqueue_all("ab")
         driver.store.purge(driver.queue, Filter(ids=frozenset("a")), 1)
 

@@ -1,4 +1,4 @@
-"""Many threads at one store."""
+"""Many threads on one store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ThreadRules(StoreCase):
         )
 
     def test_one_lease_settled_by_many_threads_has_one_effect(self, driver: QueueDriver) -> None:
-        """Rule 3: different results race; one is stored, and only its sender hears so."""
+        """Rule 3: one of several results is stored, and only its sender is told so."""
         job = driver.enqueue_and_claim("a")
         barrier = threading.Barrier(8)
 

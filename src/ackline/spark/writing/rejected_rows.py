@@ -19,7 +19,7 @@ REJECTED_PATH = "rejectedPath"
 """The option of the format that names a folder for rejected rows."""
 
 MAX_LISTED_CHARS = 10_000
-"""Characters of a row that is listed; a folder has all of it."""
+"""Characters of a listed row; a folder has all of it."""
 
 CONVERSION_ERRORS = (KeyError, OverflowError, ValueError)
 """What Arrow raises for a value that Python cannot represent, such as a time in the year 10000."""
@@ -55,7 +55,7 @@ def _describe_written(others: int, stopped: bool) -> str:
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
-    """A row that was refused, as JSON, with bytes in base64; and why."""
+    """A rejected row as JSON, with bytes in base64, and the reason."""
 
     row: str
     error: str
@@ -72,7 +72,7 @@ class RejectedRow(msgspec.Struct, frozen=True):
 
     @classmethod
     def in_report(cls, rows: Iterable[Mapping[str, Any]]) -> list[RejectedRow]:
-        """The refused rows in what tasks have reported; their other rows are counts."""
+        """The rejected rows in the reports of tasks, which also contain counts."""
         return [
             cls(row["row"], row["error"], row["reason"])
             for row in rows
@@ -81,7 +81,7 @@ class RejectedRow(msgspec.Struct, frozen=True):
 
     @property
     def shortened(self) -> RejectedRow:
-        """The same with as much of the row as can be shown."""
+        """The same with the row cut to a length that can be listed."""
         if len(self.row) <= MAX_LISTED_CHARS:
             return self
         return RejectedRow(self.row[:MAX_LISTED_CHARS] + "…", self.error, self.reason)
@@ -92,7 +92,7 @@ def _as_text(value: Any) -> str:
 
 
 def iterate_rows(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | RejectedRow]:
-    """The rows of a batch; one with a value that cannot be read does not spoil the others."""
+    """The rows of a batch; one with a value that cannot be read is rejected alone."""
     try:
         yield from batch.to_pylist(maps_as_pydicts="strict")
     except CONVERSION_ERRORS:

@@ -1,4 +1,4 @@
-"""What a stream keeps in the store: where it stands, and the jobs that it has claimed."""
+"""What a stream keeps in the store: its progress, and the jobs that it has claimed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackline.spark.streams.claims.leases import Lease
 
 
 class StreamState(msgspec.Struct, frozen=True):
-    """Where a stream stands."""
+    """The progress of a stream."""
 
     generation: str
     """Which run of the stream this is: the offsets in Spark's checkpoint name it."""
@@ -19,21 +19,21 @@ class StreamState(msgspec.Struct, frozen=True):
     planned: int = 0
     """The last micro-batch that Spark is known to have logged."""
     times_planned: int = 0
-    """How often that micro-batch was begun."""
+    """How often that micro-batch was planned."""
     committed: int = 0
-    """The last micro-batch that is known to be done, and whose jobs are settled."""
+    """The last micro-batch that is committed and settled."""
     last_nonempty_commit: int = 0
-    """The last committed micro-batch that had jobs: then at least, the sink worked."""
+    """The last committed micro-batch that had jobs, which shows that the sink worked."""
     offered_generation: str = ""
-    """The generation in the newest offset of a first micro-batch that was handed out again.
+    """The generation in the newest offset of a first micro-batch that was offered again.
 
-    Spark may have logged that offset, or the one before, each in a checkpoint of its own. The one
-    that it comes back with decides which generation this is.
+    Spark may have logged that offset or the one before, each in a different checkpoint. The first
+    that it returns with decides which generation this is.
     """
 
 
 class PendingBatch(msgspec.Struct, frozen=True, array_like=True):
-    """Jobs that are to be one micro-batch: part of one that was split, or a suspect."""
+    """Jobs that will be one micro-batch: part of one that was split, or a suspect."""
 
     leases: tuple[Lease, ...]
     suspected_in: int = 0

@@ -12,7 +12,7 @@ MOVE_KEY = ("tenant", "id", "kind", "state", "attempt", "left", "entered")
 
 
 def count_moves(events: DataFrame) -> DataFrame:
-    """The moves of jobs, with how many `departures` and `arrivals` the journals record.
+    """Moves of jobs, with how many `departures` and `arrivals` the journals record.
 
     `departed` and `arrived` are the places of the last ones. They are counted, and not put in
     order, because each node of a cluster has a clock of its own. There, a job that could not enter

@@ -1,7 +1,7 @@
-"""Does the journal prove that nothing was lost? Zero findings is the only yes.
+"""Audits a journal: every finding is something that must not happen.
 
 Pure functions: `findings` takes the journal, the jobs as the store has them, and the limits of
-attempts, and returns one row for each thing that should not be possible.
+attempts, and returns one row for each violation. An audit passes with no findings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.core.events import Act
 from ackline.core.job import LIVE, State
 from ackline.core.lifecycle import FENCED_ACTS
-from ackline.spark.pipelines.moves import count_moves
+from ackline.spark.audit.moves import count_moves
 from ackline.spark.transforms.journal_slices import mark_queues
 from ackline.spark.transforms.retention_limits import JobLimits, is_retained, settings_known
 from ackline.spark.transforms.steps import (
@@ -36,19 +36,19 @@ LIVE_STATE_NAMES = sorted(state.value for state in LIVE)
 LEASEHOLDER_ACTS = sorted(act.value for act in FENCED_ACTS)
 
 FINDINGS = {
-    "lost": "the journal says that it is there, and the store does not have it",
-    "unheard_of": "the store has it, and the journal never told how it came",
-    "differs": "the store has it in another state than the journal says",
-    "broken": "an entry does not follow from the one before it",
-    "illegal": "an entry tells of a step that the lifecycle does not know",
-    "ended_twice": "it reached a terminal state more than once in one life",
-    "delivered_too_often": "it was handed out more often than its attempts allow",
-    "stale_settle": "it was settled under another token than that of its lease",
-    "token_not_growing": "it was handed out under a token that is not above the one before",
-    "attempts_jump": "it was handed out, and its attempts did not grow by one",
-    "kind_changed": "it became another kind in the middle of a life",
-    "moved_nowhere": "it left for another queue, whose journal does not tell that it came",
-    "moved_from_nowhere": "it came from another queue, whose journal does not tell that it left",
+    "lost": "the journal has it, but the store does not",
+    "unheard_of": "the store has it, but the journal has no entry of it",
+    "differs": "its state in the store is not the one in the journal",
+    "broken": "an entry does not start from the state in which the one before it ended",
+    "illegal": "an entry records a step that the lifecycle does not allow",
+    "ended_twice": "it reached a terminal state more than once without being enqueued again",
+    "delivered_too_often": "it was delivered more often than its attempts allow",
+    "stale_settle": "it was settled with a token that is not that of its lease",
+    "token_not_growing": "it was claimed under a token that is not higher than the one before",
+    "attempts_jump": "it was claimed, but its attempts did not increase by one",
+    "kind_changed": "its kind changed without it being enqueued again",
+    "moved_nowhere": "it was moved to another queue, whose journal has no arrival",
+    "moved_from_nowhere": "it was moved from another queue, whose journal has no departure",
 }
 """What each finding means."""
 
@@ -59,7 +59,7 @@ TRANSIENT_FINDINGS = ("lost", "unheard_of", "differs", *MOVE_FINDINGS)
 """Findings that compare the journal with jobs that change while it is read."""
 
 STORED_JOB_FINDINGS = ("delivered_too_often",)
-"""Findings by what the store says of a job: not true of the one that had its id before."""
+"""Findings that depend on the stored job: an earlier job with the same id may have differed."""
 
 
 def findings(
@@ -71,30 +71,32 @@ def findings(
     *,
     result_ttl: float | None = None,
 ) -> DataFrame:
-    """All that should not be possible: `finding`, the job, `place` in the journal, and `detail`.
+    """All violations: `finding`, the job, its `place` in the journal, and `detail`.
 
-    `limits` has the attempts of each `queue` and `kind`, and with a null kind of all others; for
+    `limits` has the attempts of each `queue` and `kind` (a null kind stands for all others); for
     how many seconds failed and cancelled jobs are kept (`keep_failed`, `keep_cancelled`, null if
     that is unknown); and when the jobs were read (`now`).
     `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` other
-    queues of the store, of which there are no events here. `result_ttl` is for how many seconds
-    every completed job is kept at least, None if that is unknown: then none of them is missed.
+    queues of the store whose events are not in `events`. `result_ttl` is for how many seconds
+    every completed job is kept at least; if None, a missing completed job is no finding.
     """
-    steps, terms = to_steps(events), JobLimits.load(events, limits, result_ttl)
+    steps, job_limits = to_steps(events), JobLimits.load(events, limits, result_ttl)
     parts = (
-        step_findings(steps, terms, trimmed),
-        run_findings(steps, jobs, terms),
-        final_state_findings(last_states(steps), jobs, terms, trimmed),
+        step_findings(steps, job_limits, trimmed),
+        run_findings(steps, jobs, job_limits),
+        final_state_findings(last_states(steps), jobs, job_limits, trimmed),
         move_findings(events, [*trimmed, *unaudited]),
     )
     return reduce(DataFrame.unionByName, parts)
 
 
-def step_findings(steps: DataFrame, terms: JobLimits, trimmed: Collection[str] = ()) -> DataFrame:
+def step_findings(
+    steps: DataFrame, job_limits: JobLimits, trimmed: Collection[str] = ()
+) -> DataFrame:
     """`broken`: entries that do not begin where the one before ended. `illegal`: not legal.
 
-    An act that only the holder of a lease may do must name the token of the claim before it. That
-    reveals a stale worker that was let through, or two leases that could not be told apart.
+    An act that needs a lease must name the token of the claim before it. That reveals a stale
+    worker that was not fenced, or two leases with the same token.
     Past its retention a job counts as gone even if nobody has pruned it, so it may begin anew from
     a terminal state; a completed one must not be pruned before. In a trimmed journal the first
     entry of a job may be about any state.
@@ -108,7 +110,7 @@ def step_findings(steps: DataFrame, terms: JobLimits, trimmed: Collection[str] =
     follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == ABSENT) & gone)
     broken = F.when(first, ~may_begin).otherwise(~follows | too_early)
     detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
-    rows = terms.join(steps.withColumn("kind_before", ended["kind"]), "kind_before")
+    rows = job_limits.join(steps.withColumn("kind_before", ended["kind"]), "kind_before")
     return _found(
         mark_queues(rows, "queue", trimmed, "trimmed"),
         _finding("broken", broken, detail),
@@ -118,32 +120,32 @@ def step_findings(steps: DataFrame, terms: JobLimits, trimmed: Collection[str] =
 
 
 def _lease_findings() -> tuple[Column, ...]:
-    act, before, held = F.col("act"), F.col("entry_before"), F.col("held")
+    act, before, token = F.col("act"), F.col("entry_before"), F.col("lease_token")
     claims = act == Act.CLAIM.value
     ends_lease = act.isin(LEASEHOLDER_ACTS) | (
         (act == Act.CANCEL.value) & (F.col("comes_from") == State.PROCESSING.value)
     )
-    had = (
+    attempts_before = (
         F.when(before["act"].isin(STARTING_ACTS), 0)
         .when(before["act"].isin(RETURNING_ACTS), before["attempt"] - 1)
         .otherwise(before["attempt"])
     )
-    token = F.format_string("%s under token %d, claimed under %d", act, F.col("token"), held)
-    counted = F.format_string("attempt %d after %d", F.col("attempt"), had)
+    tokens = F.format_string("%s under token %d, claimed under %d", act, F.col("token"), token)
+    counted = F.format_string("attempt %d after %d", F.col("attempt"), attempts_before)
     kind = F.concat(before["kind"], F.lit(", then "), F.col("kind"))
     return (
-        _finding("stale_settle", ends_lease & (F.col("token") != held), token),
-        _finding("token_not_growing", claims & (F.col("token") <= held), token),
-        _finding("attempts_jump", claims & (F.col("attempt") != had + 1), counted),
+        _finding("stale_settle", ends_lease & (F.col("token") != token), tokens),
+        _finding("token_not_growing", claims & (F.col("token") <= token), tokens),
+        _finding("attempts_jump", claims & (F.col("attempt") != attempts_before + 1), counted),
         _finding("kind_changed", ~starts_run() & (before["kind"] != F.col("kind")), kind),
     )
 
 
-def run_findings(steps: DataFrame, jobs: DataFrame, terms: JobLimits) -> DataFrame:
-    """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
+def run_findings(steps: DataFrame, jobs: DataFrame, job_limits: JobLimits) -> DataFrame:
+    """`ended_twice`: several ends in one life. `delivered_too_often`: too many deliveries.
 
-    An edit of a finished job is not an end. Deliveries are judged only for jobs that are kept, from
-    when they were enqueued or came: an earlier job of the same id may have had a limit of its own.
+    An edit of a finished job is not an end. Deliveries are counted only for jobs that are kept,
+    since they were enqueued or moved in: an earlier job with that id may have had other limits.
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
@@ -154,11 +156,11 @@ def run_findings(steps: DataFrame, jobs: DataFrame, terms: JobLimits) -> DataFra
             F.max(F.when(is_end, F.col("place"))).alias("ended"),
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
             F.min_by("at", "place").alias("began"),
-            F.max(F.when(is_arrival(), F.col("attempt"))).alias("came_with"),
+            F.max(F.when(is_arrival(), F.col("attempt"))).alias("arrival_attempt"),
             F.max(F.when(is_new_job(), F.col("life"))).alias("first_life"),
         )
         .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB_KEY)))
-        .join(_attempts_of(jobs, terms), [*JOB_KEY], "left")
+        .join(_attempts_of(jobs, job_limits), [*JOB_KEY], "left")
     )
     deliveries, allowed = F.col("most.deliveries"), _allowed()
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
@@ -170,9 +172,9 @@ def run_findings(steps: DataFrame, jobs: DataFrame, terms: JobLimits) -> DataFra
     )
 
 
-def _attempts_of(jobs: DataFrame, terms: JobLimits) -> DataFrame:
+def _attempts_of(jobs: DataFrame, job_limits: JobLimits) -> DataFrame:
     """The `own` attempts of each job, and those of its kind or queue."""
-    rows = terms.join(jobs.select(*JOB_KEY, "kind", "max_attempts"))
+    rows = job_limits.join(jobs.select(*JOB_KEY, "kind", "max_attempts"))
     own, others = F.col("max_attempts").alias("own"), F.col("limit.max_attempts").alias("others")
     return rows.select(*JOB_KEY, own, others, "changed")
 
@@ -185,13 +187,13 @@ def _allowed() -> Column:
     """
     is_its_own = F.col("life") >= F.coalesce("first_life", F.lit(0))
     began_under_it = (F.col("life") > 0) & settings_known(F.col("began"))
-    others = F.greatest("others", F.col("came_with") + 1)
+    others = F.greatest("others", F.col("arrival_attempt") + 1)
     allowed = F.coalesce(F.col("own"), F.when(began_under_it, others))
     return F.when(is_its_own, allowed)
 
 
 def final_state_findings(
-    last: DataFrame, jobs: DataFrame, terms: JobLimits, trimmed: Collection[str] = ()
+    last: DataFrame, jobs: DataFrame, job_limits: JobLimits, trimmed: Collection[str] = ()
 ) -> DataFrame:
     """The state in which the journal leaves a job, compared with its state in the store.
 
@@ -199,9 +201,9 @@ def final_state_findings(
     journal, which is whole. `differs`: is in the store in another state.
     """
     kept = jobs.select(*JOB_KEY, F.col("state").alias("is"), F.lit(True).alias("kept"))
-    both = terms.join(last).withColumn("recorded", F.lit(True)).join(kept, [*JOB_KEY], "full")
+    both = job_limits.join(last).withColumn("recorded", F.lit(True)).join(kept, [*JOB_KEY], "full")
     in_journal, in_store = F.col("recorded").isNotNull(), F.col("kept").isNotNull()
-    entry = F.struct("act", "at", "terms_at")
+    entry = F.struct("act", "at", "settings_at")
     must_be_kept = is_retained(F.col("state"), entry, F.col("limit.now"))
     lost = ~in_store & (F.col("state").isin(LIVE_STATE_NAMES) | must_be_kept)
     unheard_of = ~in_journal & ~F.col("trimmed")
@@ -209,19 +211,19 @@ def final_state_findings(
     is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
         mark_queues(both, "queue", trimmed, "trimmed"),
-        _finding("lost", lost, F.concat(F.lit("last heard of as "), F.col("state"))),
+        _finding("lost", lost, F.concat(F.lit("last recorded as "), F.col("state"))),
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
 
 
 def without_transient(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out findings about this moment if the job has had events since.
+    """Leave out findings that the events since then may explain.
 
-    Those by the job that the store has, only if that may be another one since. One that goes on is
-    still the same: if it is handed out without end, it has events at every moment.
+    A finding that depends on the stored job is left out only if its id may have gone to another
+    job since: a job that is delivered without end has new events all the time.
     """
-    # With the jobs of a dropped queue goes what was noted of their attempts.
+    # When the jobs of a queue are purged, the attempts that were recorded for them go, too.
     may_be_another = is_new_job() | (F.col("act") == Act.PURGE.value)
     gone_on = since.groupBy(*JOB_KEY).agg(F.bool_or(may_be_another).alias("another"))
     found, gone_on = found.alias("found"), gone_on.alias("gone_on")
@@ -244,7 +246,7 @@ def move_findings(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
         "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
     )
     for end in ("left", "entered"):
-        # A queue that no note names counts as seen.
+        # An entry that names no queue counts as seen.
         moves = mark_queues(moves, end, unseen, f"{end}_unseen")
     nowhere, from_nowhere = more_left & ~F.col("entered_unseen"), more_came & ~F.col("left_unseen")
     return _found(

@@ -8,8 +8,8 @@ import msgspec
 
 from ackline.core.job import QueueKey
 from ackline.core.limits import RESERVED_KEY_PREFIX
-from ackline.spark.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.spark.store.page_size import MAX_BATCH
+from ackline.spark.streams.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -23,13 +23,13 @@ def key_prefix(queue: QueueKey) -> tuple[str, ...]:
 
 
 def list_streams(store: Store, queue: QueueKey) -> dict[str, StreamState]:
-    """The streams that the store knows of a queue, and where they stand."""
+    """The streams of a queue, and their progress."""
     entries = _keys_under(store, queue.tenant, (*key_prefix(queue), "state"))
     return {entry.key[-1]: _decode_state(entry.value) for entry in entries}
 
 
 class StreamKeys:
-    """The keys of one stream: its state, a manifest for each micro-batch, and what waits."""
+    """The keys of one stream: its state, a manifest for each micro-batch, and waiting jobs."""
 
     def __init__(self, store: Store, queue: QueueKey, stream: str) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class StreamKeys:
     ) -> bool:
         """Write the state, or delete it, and these other keys, all or none of them.
 
-        False if the state has another version by now: then nothing is written.
+        False if the state has changed since that version: then nothing is written.
         """
         value = None if state is None else _encode(state)
         guard = KeyWrite(key=self._state_path, value=value, version=version)

@@ -1,8 +1,8 @@
-"""Claims as manifests: what a stream of jobs does in its planner, without Spark.
+"""Plans the micro-batches of a stream of jobs; needs no Spark.
 
-For each micro-batch: `take` claims jobs and saves a manifest of them before Spark gets its offset;
-`plan` hands out the jobs of a manifest, the same after a crash; `settle` completes them when Spark
-has committed.
+For each micro-batch, `claim_next_batch` claims jobs and saves a manifest of them before Spark gets
+its offset; `jobs_of_batch` returns the jobs of a manifest, the same after a crash; `settle`
+completes them when Spark has committed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ackline.core.ids import new_id
 from ackline.core.job import Record
 from ackline.queue import Queue
 from ackline.queues import Queues
-from ackline.spark.claims.manifest_room import ManifestStore, StateCheck
-from ackline.spark.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ClaimsOptions
 from ackline.spark.streams.claims.claimer import Claimer
 from ackline.spark.streams.claims.lease_renewer import LeaseRenewer
 from ackline.spark.streams.claims.leases import leases_of
+from ackline.spark.streams.claims.manifest_store import ManifestStore, StateCheck
+from ackline.spark.streams.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.spark.streams.claims.replay import Replay
 from ackline.spark.streams.claims.settlement import Settlement
 from ackline.stores.contract import Filter
 
 
 class ClaimCoordinator:
-    """The claims of one stream, for one driver."""
+    """Claims jobs for one driver of a stream, and settles them."""
 
     def __init__(self, queues: Queues, options: ClaimsOptions) -> None:
         self._options = options
@@ -43,18 +43,18 @@ class ClaimCoordinator:
         )
         self._claimer = Claimer(self._queue, options, self.manifest_store, self._renewer)
         self._replay = Replay(self._queue, options, self._renewer)
-        self._settling = Settlement(self._queue, options, self.manifest_store, self._renewer)
+        self._settlement = Settlement(self._queue, options, self.manifest_store, self._renewer)
         self._records: dict[int, list[Record]] = {}
-        """The jobs of micro-batches that this driver has claimed or looked up, until settled."""
-        self._begun = False
+        """The jobs of micro-batches that this driver has claimed or read, until settled."""
+        self._taken_over = False
         self._state_uncertain = False
         """Whether a claim or a save failed: the store may have more than this driver knows."""
 
-    def find_or_begin(self) -> StreamState:
-        """The state of the stream; one that does not exist is begun.
+    def find_or_create(self) -> StreamState:
+        """The state of the stream, which is created if it does not exist.
 
-        An existing stream is not taken over yet: its state and this driver's checkpoint may not
-        belong together, and then it is left to the driver that reads it.
+        An existing stream is not taken over yet: if its state does not match this driver's
+        checkpoint, it is left to the driver that reads it.
         """
         if found := self.manifest_store.find():
             return found
@@ -63,7 +63,7 @@ class ClaimCoordinator:
 
     def begin(self, accept: StateCheck) -> None:
         """Take the stream over; if `accept` refuses its state, nothing is changed."""
-        if self._begun:
+        if self._taken_over:
             accept(self.manifest_store.state)
             return
         self._require_reading()
@@ -72,24 +72,24 @@ class ClaimCoordinator:
         self._renewer.heartbeat()
         self._claimer.release_orphans()
         self._renewer.start()
-        self._begun = True
+        self._taken_over = True
 
     def _require_reading(self) -> None:
-        """Raise `StoreForbidden` if this token may only claim: a job is read again when replayed.
+        """Raise `StoreForbidden` if this token may not read jobs: a replay reads them again.
 
-        A service shows jobs without their payloads to those who may not read them.
+        Without that permission, a service returns jobs without their payloads.
         """
         none = Filter(states=frozenset())
         self._queue.store.page(self._queue.key, none, None, 1)
 
     def reset(self) -> None:
-        """Take the stream over, forget what was committed with another checkpoint, and begin anew.
+        """Take the stream over and start it over, without regard to an earlier checkpoint.
 
-        Jobs that the other one holds go back to the queue. Safe to repeat.
+        Jobs that are leased under the earlier one go back to the queue. Safe to repeat.
         """
         self.begin(lambda _state: None)
         if self.manifest_store.state.committed:
-            # Until the jobs are given back: this may fail halfway, and is then repeated.
+            # Until the jobs are released: if this fails halfway, it is repeated.
             self._state_uncertain = True
             self._renewer.remove(self.manifest_store.leases)
             self.manifest_store.restart()
@@ -98,7 +98,7 @@ class ClaimCoordinator:
             self._reload()
 
     def adopt(self, generation: str) -> None:
-        """Spark has logged an offset of this generation, so an offer of another lapses."""
+        """Settle on this generation, of which Spark has logged an offset."""
         state = self.manifest_store.state
         if state.offered_generation:
             self.manifest_store.save(
@@ -110,12 +110,12 @@ class ClaimCoordinator:
         self._renewer.stop()
 
     def stop_at_present(self) -> None:
-        """Claim no more jobs than are waiting now, or come back from lapsed leases."""
+        """Claim no more jobs than there are now, including those whose leases expire."""
         self._claimer.stop_at_present()
 
     def settle(self, batch: int) -> None:
-        """Spark has committed up to this micro-batch: its jobs are done. Safe to repeat."""
-        for done in self._settling.settle(batch, self._records):
+        """Complete the jobs up to this micro-batch, which Spark has committed. Safe to repeat."""
+        for done in self._settlement.settle(batch, self._records):
             self._records.pop(done, None)
 
     # --- claiming ---
@@ -131,13 +131,13 @@ class ClaimCoordinator:
         if batch in self.manifest_store.manifests:
             if not start:
                 # The last driver was killed before Spark logged its offset, or this is another
-                # checkpoint: then just one may go on, the first to come back with its offset.
+                # checkpoint: the first that returns with its offset continues the stream.
                 self.manifest_store.save(
                     msgspec.structs.replace(self.manifest_store.state, offered_generation=new_id())
                 )
             return batch
         if start < self.manifest_store.state.planned:
-            raise self._settling.mismatch(start)
+            raise self._settlement.mismatch(start)
         return batch if self._fill(batch, limit) else start
 
     def _fill(self, batch: int, limit: int) -> bool:
@@ -152,19 +152,19 @@ class ClaimCoordinator:
             raise
 
     def _take_waiting(self, batch: int, *, suspects: bool) -> bool:
-        """Make jobs that wait this micro-batch.
+        """Use waiting jobs as this micro-batch.
 
-        A suspect only if other jobs were committed since, or with `suspects`. Parts of the last
-        split go first: whatever waits behind them may prove that the sink works.
+        A suspect is used only if other jobs were committed since, or with `suspects`. Parts of
+        the last split go first: if they are committed, the sink works.
         """
-        waiting, proven = (
+        waiting, last_nonempty = (
             self.manifest_store.pending,
             self.manifest_store.state.last_nonempty_commit,
         )
         ready = [
             (jobs.suspected_in, -number)
             for number, jobs in waiting.items()
-            if suspects or jobs.suspected_in <= proven
+            if suspects or jobs.suspected_in <= last_nonempty
         ]
         if ready:
             number = -min(ready)[1]
@@ -199,10 +199,10 @@ class ClaimCoordinator:
         self._claimer.release_orphans()
         self._state_uncertain = False
 
-    # --- handing out ---
+    # --- planning ---
 
     def jobs_of_batch(self, batch: int) -> list[Record]:
-        """The jobs of a micro-batch that Spark has logged, the same each time it asks."""
+        """The jobs of a micro-batch that Spark has logged; every call returns the same ones."""
         manifest = self.manifest_store.manifests.get(batch)
         if manifest is None:
             raise StreamMismatch(
@@ -215,13 +215,13 @@ class ClaimCoordinator:
             return self._replay.settled_jobs(manifest)
         if state.planned >= batch and records is not None:
             return records
-        if records is None or not self._renewer.holds(manifest.leases):
+        if records is None or not self._renewer.has_all(manifest.leases):
             return self._plan_again(manifest)
         self.manifest_store.save(msgspec.structs.replace(state, planned=batch, times_planned=1))
         return records
 
     def _plan_again(self, manifest: Manifest) -> list[Record]:
-        """Begin a micro-batch that an earlier driver has claimed, or whose leases were lost."""
+        """Plan a micro-batch that an earlier driver has claimed, or whose leases were lost."""
         records = self._replay.replayable_jobs(manifest)
         state, waiting = self.manifest_store.state, list[PendingBatch]()
         plans = state.times_planned + 1 if state.planned == manifest.batch else 1

@@ -1,8 +1,7 @@
-"""What a stream has claimed, kept in the store: one manifest for each micro-batch.
+"""Stores what a stream has claimed: one manifest for each micro-batch.
 
-Every write is guarded by the version of the stream's state, and each driver that starts writes its
-own id into that state. So of two drivers only the last to start can write, and the other finds out
-when it tries.
+Every write is guarded by the version of the stream's state, into which each driver writes its id
+when it starts. So only the last driver that started can write; an earlier one is refused.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import msgspec
 
 from ackline.core.ids import new_id
 from ackline.core.job import QueueKey
-from ackline.spark.claims.manifests import Manifest, PendingBatch, StreamState
-from ackline.spark.claims.stream_keys import StreamKeys
 from ackline.spark.errors import StreamFenced
 from ackline.spark.streams.claims.leases import Lease
+from ackline.spark.streams.claims.manifests import Manifest, PendingBatch, StreamState
+from ackline.spark.streams.claims.stream_keys import StreamKeys
 from ackline.stores.contract import KeyWrite, Store
 
 RETAINED_MANIFESTS = 20
-"""How many committed manifests stay, because Spark may go back to them."""
+"""How many committed manifests are kept, because Spark may go back to them."""
 
 NO_VERSION = -1
 """A version that no key ever has."""
@@ -30,9 +29,9 @@ StateCheck = Callable[[StreamState], None]
 
 
 class ManifestStore:
-    """The state, the manifests and the waiting jobs of one stream, as the store has them.
+    """The state, the manifests and the waiting jobs of one stream.
 
-    `begin` reads them once; from then on this driver is the only one that can write.
+    `begin` loads them; from then on, only this driver can write.
     """
 
     def __init__(self, store: Store, queue: QueueKey, stream: str) -> None:
@@ -43,7 +42,7 @@ class ManifestStore:
         self.state = StreamState("")
         self.manifests: dict[int, Manifest] = {}
         self.pending: dict[int, PendingBatch] = {}
-        """Jobs that are to be micro-batches of their own, by a number that each keeps."""
+        """Jobs that will be micro-batches of their own, by number."""
 
     def begin(self, accept: StateCheck) -> None:
         """Take the stream over from its last driver if its state is accepted, and load the rest."""
@@ -57,7 +56,7 @@ class ManifestStore:
         self.load()
 
     def load(self) -> None:
-        """Read what the store has; `StreamFenced` if another driver has begun."""
+        """Read what the store has; `StreamFenced` if another driver has taken over."""
         self.state, self._version = self._found()
         self.manifests = self._keys.read_manifests()
         self.pending = self._keys.read_waiting()
@@ -70,10 +69,10 @@ class ManifestStore:
         taken: int | None = None,
         added: Sequence[PendingBatch] = (),
     ) -> None:
-        """Write all of it or nothing; `StreamFenced` if another driver has begun.
+        """Write all changes or none; `StreamFenced` if another driver has taken over.
 
-        `taken` is the number of jobs that wait no longer, and `added` are jobs that wait from now,
-        the first of them under the highest number.
+        `taken` is the number of waiting jobs that are used now; `added` are new waiting jobs, the
+        first of them under the highest number.
         """
         new = dict(enumerate(reversed(added), max(self.pending, default=-1) + 1))
         old = [batch for batch in self.manifests if batch <= state.committed - RETAINED_MANIFESTS]
@@ -94,10 +93,10 @@ class ManifestStore:
             del self.pending[taken]
 
     def confirm(self) -> bool:
-        """Whether the store still has what was loaded or saved here last.
+        """Whether the store still has what this driver loaded or saved last.
 
-        If so, no write that any driver sent before can succeed any more. If not, `load` it;
-        `StreamFenced` if another driver has begun.
+        If so, no write that any driver sent before can still succeed. If not, call `load`;
+        `StreamFenced` if another driver has taken over.
         """
         if self._keys.write(self.state, self._version):
             self._note_version()
@@ -106,7 +105,7 @@ class ManifestStore:
         return False
 
     def restart(self) -> None:
-        """Delete all manifests and what waits, and begin as if the stream were new."""
+        """Delete all manifests and waiting jobs, as if the stream were new."""
         fresh = StreamState(new_id(), self.state.epoch, self._by)
         changes = [self._keys.delete_manifest(batch) for batch in self.manifests]
         changes += [self._keys.delete_waiting(number) for number in self.pending]
@@ -114,7 +113,7 @@ class ManifestStore:
         self.state, self.manifests, self.pending = fresh, {}, {}
 
     def delete(self) -> None:
-        """Delete the state of a stream that was restarted and holds no jobs any more."""
+        """Delete the state of a stream that was restarted and has no leased jobs."""
         self._write(None, [])
 
     def find(self) -> StreamState | None:
@@ -139,13 +138,13 @@ class ManifestStore:
 
     def _write(self, state: StreamState | None, changes: list[KeyWrite]) -> None:
         while not self._keys.write(state, self._version, changes):
-            # If no other driver has begun, an earlier write of ours succeeded unanswered.
+            # Unless another driver has taken over, an earlier write succeeded without a reply.
             _, self._version = self._found()
             changes = changes + self._undo_additions(changes)
         self._note_version()
 
     def _undo_additions(self, changes: list[KeyWrite]) -> list[KeyWrite]:
-        """Deletes what an unanswered write added: its jobs would wait beside those added now."""
+        """Deletions of what a write whose reply was lost added: its jobs would be waiting twice."""
         unknown = self._keys.read_waiting().keys() - self.pending.keys()
         changed = {change.key for change in changes}
         deletions = map(self._keys.delete_waiting, unknown)

@@ -1,4 +1,4 @@
-"""Where rejected rows go: each task writes its own to a folder, or lists them in its result."""
+"""Where rejected rows go: a file for each task, or a list in the task's result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.parquet
 from ackline.spark.options import WriteOptions
 from ackline.spark.paths import absolute_path, is_local, open_folder
 from ackline.spark.store.address import StoreAddress
-from ackline.spark.writing.rejected import REJECTED_PATH, RejectedRow, RowsRejected
+from ackline.spark.writing.rejected_rows import REJECTED_PATH, RejectedRow, RowsRejected
 from ackline.spark.writing.task_names import partition_id
 
 REJECTED_SCHEMA = pyarrow.schema(
@@ -26,18 +26,18 @@ class RejectedRowsSink(Protocol):
     """The rejected rows of one task."""
 
     listed: list[RejectedRow]
-    """Those that no folder has."""
+    """Those that are not written to a folder."""
 
     @property
     def count(self) -> int:
         """How many there are."""
 
     def add(self, rows: Sequence[RejectedRow], written: int) -> None:
-        """Keep these; `written` other rows have been written so far."""
+        """Add rejected rows; `written` other rows have been written so far."""
 
 
 class RejectedRowsTarget(msgspec.Struct, frozen=True):
-    """Where the tasks of one write keep what they reject; this is sent to the tasks."""
+    """Where the tasks of one write put rejected rows; this is sent to the tasks."""
 
     folder: str | None
     """Its path as Spark writes it; None if rejected rows are listed."""
@@ -47,17 +47,17 @@ class RejectedRowsTarget(msgspec.Struct, frozen=True):
     """How many rows of a task are listed if there is no folder; with more, the task fails."""
 
     option: str = REJECTED_PATH
-    """What its user says to name a folder."""
+    """The option with which its user can name a folder."""
 
     @classmethod
     def create(
-        cls, path: str | None, name: str, most: int, option: str = REJECTED_PATH
+        cls, path: str | None, name: str, max_listed: int, option: str = REJECTED_PATH
     ) -> RejectedRowsTarget:
-        """A place that is the same for every task; a folder that cannot be reached is refused."""
+        """The target for all tasks; a folder that cannot be reached is refused."""
         if path is None:
-            return cls(None, name, most, option)
+            return cls(None, name, max_listed, option)
         open_folder(path)
-        return cls(absolute_path(path), name, most, option)
+        return cls(absolute_path(path), name, max_listed, option)
 
     def named(self, name: str) -> RejectedRowsTarget:
         """The same for another write."""
@@ -76,7 +76,7 @@ class RejectedRowsTarget(msgspec.Struct, frozen=True):
 
 
 def rejected_rows_target(options: WriteOptions) -> RejectedRowsTarget:
-    """Where the tasks of a writer keep what they reject, under a name that no other write has."""
+    """The target for one write, with a unique name."""
     name = f"write-{uuid.uuid4()}"
     return RejectedRowsTarget.create(options.rejected_path, name, options.max_rejected)
 
@@ -84,9 +84,9 @@ def rejected_rows_target(options: WriteOptions) -> RejectedRowsTarget:
 class RejectedRowsList:
     """The rejected rows of a task that has no folder for them."""
 
-    def __init__(self, most: int, option: str) -> None:
+    def __init__(self, max_listed: int, option: str) -> None:
         self.listed: list[RejectedRow] = []
-        self._most = most
+        self._max_listed = max_listed
         self._option = option
 
     @property
@@ -95,14 +95,14 @@ class RejectedRowsList:
         return len(self.listed)
 
     def add(self, rows: Sequence[RejectedRow], written: int) -> None:
-        """Keep these; `RowsRejected` if they are too many to be listed."""
+        """Add rejected rows; raises `RowsRejected` if there are too many to list."""
         self.listed += [row.shortened for row in rows]
-        if self.count > self._most:
+        if self.count > self._max_listed:
             raise RowsRejected(self.listed, written, stopped=True, option=self._option)
 
 
 class RejectedRowsFile:
-    """The rejected rows of a task in a file, whole and in any number.
+    """The rejected rows of a task in a file, complete and in any number.
 
     The file is named by the write and the task's number, so a task that is tried again replaces its
     own file. It appears when the task has succeeded, or not at all.
@@ -142,5 +142,5 @@ class RejectedRowsFile:
             else:
                 self._files.delete_file(self._new)
         elif complete and self._files.get_file_info(self._path).is_file:
-            # An earlier try of the task rejected rows; this one has rejected none.
+            # An earlier attempt of the task rejected rows, this one none.
             self._files.delete_file(self._path)

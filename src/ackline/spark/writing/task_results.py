@@ -1,4 +1,4 @@
-"""What the tasks of a write report to its driver."""
+"""The results that the tasks of a write report to its driver."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ackline.spark.writing.rejected import RowsRejected
-from ackline.spark.writing.rejects_place import RejectedRowsSink
+from ackline.spark.writing.rejected_rows import RowsRejected
+from ackline.spark.writing.rejected_target import RejectedRowsSink
 
 
 class TaskResult(WriterCommitMessage):
-    """What one task did."""
+    """The result of one task."""
 
-    def __init__(self, written: int, known: int, rejects: RejectedRowsSink) -> None:
+    def __init__(self, written: int, known: int, rejected_sink: RejectedRowsSink) -> None:
         self.written = written
         self.known = known
-        self.rejected = rejects.count
-        self.listed = rejects.listed
+        self.rejected = rejected_sink.count
+        self.listed = rejected_sink.listed
 
 
 def task_results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
-    """What all tasks did."""
+    """The results of all tasks."""
     return [message for message in messages if isinstance(message, TaskResult)]
 
 
 def require_none_rejected(results: Sequence[TaskResult]) -> None:
-    """`RowsRejected` if rows were rejected and are in no folder."""
+    """Raise `RowsRejected` if rejected rows were not written to a folder."""
     if listed := [row for task in results for row in task.listed]:
         raise RowsRejected(listed, sum(task.written + task.known for task in results))

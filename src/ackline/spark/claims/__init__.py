@@ -1,1 +1,0 @@
-"""Jobs as a stream: `stream` is the interface to Spark, `claims` does the work without Spark."""

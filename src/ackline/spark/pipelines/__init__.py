@@ -1,1 +1,0 @@
-"""What is made of the journal: pure functions from DataFrames to DataFrames."""
