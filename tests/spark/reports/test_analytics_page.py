@@ -18,8 +18,8 @@ SOON = 20_000
 
 
 @pytest.fixture(scope="module")
-def dashboard(told):
-    settings = Settings(store=told.url, lake=told.path, maintenance=False, drain=0.0)
+def dashboard(sample_lake):
+    settings = Settings(store=sample_lake.url, lake=sample_lake.path, maintenance=False, drain=0.0)
     dashboard = Dashboard(Runtime.from_settings(settings))
     yield dashboard
     dashboard.stop()
@@ -46,9 +46,9 @@ def share(part):
     return f"{math.floor(part * 10_000) / 100:.2f} %"
 
 
-def test_objectives(page, told):
+def test_objectives(page, sample_lake):
     deliveries, kept = Counter[str](), defaultdict[str, float](float)
-    for row in told.gold("slo"):
+    for row in sample_lake.gold("slo"):
         deliveries[row["queue"]] += row["deliveries"]
         kept[row["queue"]] += row["attained"] * row["deliveries"]
 
@@ -61,9 +61,9 @@ def test_objectives(page, told):
     }
 
 
-def test_errors(page, told):
+def test_errors(page, sample_lake):
     jobs = Counter[tuple[str, str]]()
-    for row in told.gold("errors"):
+    for row in sample_lake.gold("errors"):
         jobs[row["queue"], row["exception"] or ""] += row["jobs"]
 
     shown = Counter[tuple[str, str]]()
@@ -74,9 +74,9 @@ def test_errors(page, told):
     assert jobs
 
 
-def test_workers(page, told):
+def test_workers(page, sample_lake):
     deliveries, stalled = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for row in told.gold("workers"):
+    for row in sample_lake.gold("workers"):
         deliveries[row["worker"], row["queue"]] += row["deliveries"]
         stalled[row["worker"], row["queue"]] += row["stalled"]
 
@@ -91,11 +91,11 @@ def test_workers(page, told):
     }
 
 
-def test_the_hours_that_are_drawn(page, dashboard, told):
+def test_the_hours_that_are_drawn(page, dashboard, sample_lake):
     names = ("enqueued", "completed", "failed", "stalled")
     drawn = dashboard.api.get("/v1/analytics", days=7)["hours"]
     gold = defaultdict[float, Counter[str]](Counter)
-    for row in told.gold("hourly"):
+    for row in sample_lake.gold("hourly"):
         gold[row["hour"].timestamp()].update({name: row[name] for name in names})
 
     assert {hour["at"]: Counter({name: hour[name] for name in names}) for hour in drawn} == gold
@@ -106,22 +106,24 @@ def test_the_hours_that_are_drawn(page, dashboard, told):
 
 
 @pytest.mark.parametrize("queue", [None, "other"])
-def test_the_quantiles_that_are_drawn(dashboard, told, queue):
+def test_the_quantiles_that_are_drawn(dashboard, sample_lake, queue):
     """Those of all that is drawn, and not one of several rows of the hour."""
     asked = {"days": 7} if queue is None else {"days": 7, "queue": queue}
     drawn = dashboard.api.get("/v1/analytics", **asked)
-    whole = [row for row in told.gold("latency") if row["queue"] == queue and row["kind"] is None]
+    whole = [
+        row for row in sample_lake.gold("latency") if row["queue"] == queue and row["kind"] is None
+    ]
 
     assert {hour["at"]: hour["wait_p50"] for hour in drawn["hours"]} == {
         row["hour"].timestamp(): row["wait_p50"] for row in whole
     }
     assert all(row["tenant"] == "default" for row in whole)
-    assert drawn["as_of"] == told.lake.require().read_at
+    assert drawn["as_of"] == sample_lake.lake.require().read_at
 
 
-def test_another_lake_would_be_noticed(page, told):
+def test_another_lake_would_be_noticed(page, sample_lake):
     """The control: these are the figures of this lake, and of no fixed picture."""
     page.get_by_label("Queue").select_option("other")
     expect(page.get_by_role("table", name="Objectives").get_by_role("row")).to_have_count(2)
     assert {queue for queue, *_ in cells(page, "Objectives")} == {"other"}
-    assert len({row["queue"] for row in told.gold("slo")}) > 1
+    assert len({row["queue"] for row in sample_lake.gold("slo")}) > 1
