@@ -200,9 +200,9 @@ class QueueDriver:
         found: list[Record] = []
         cursor: str | None = None
         while True:
-            answer = self.store.page(self.queue, which, cursor, page, newest_first)
-            found += answer.jobs
-            cursor = answer.cursor
+            found_page = self.store.page(self.queue, which, cursor, page, newest_first)
+            found += found_page.jobs
+            cursor = found_page.cursor
             if cursor is None:
                 return found
 

@@ -76,7 +76,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this at every trigger, but `commit` only when there are more jobs. So the last
         micro-batch before a pause is settled here.
         """
-        most = min(self.options.max_jobs_per_trigger, _max_rows(limit))
+        max_jobs = min(self.options.max_jobs_per_trigger, _max_rows(limit))
 
         def accept(state: StreamState) -> None:
             self._require_own(state, start)
@@ -85,7 +85,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def take(claims: ClaimCoordinator) -> dict[str, Any]:
             self._begin(claims, accept, start)
             batch, state = (
-                claims.claim_next_batch(start["batch"], most),
+                claims.claim_next_batch(start["batch"], max_jobs),
                 claims.manifest_store.state,
             )
             if batch == start["batch"]:

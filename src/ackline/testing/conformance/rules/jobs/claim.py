@@ -104,8 +104,8 @@ class ClaimRules(StoreCase):
 
         jobs = driver.claim_jobs(2, worker="w1")
 
-        held = driver.store.leases(driver.queue, worker="w1")
-        assert held == [job.without_data() for job in jobs]
+        leased = driver.store.leases(driver.queue, worker="w1")
+        assert leased == [job.without_data() for job in jobs]
 
     def test_a_leased_job_is_not_claimed_again(self, driver: QueueDriver) -> None:
         """Rule 2: at most one live lease for each job."""

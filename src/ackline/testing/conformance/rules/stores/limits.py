@@ -30,10 +30,10 @@ class LimitRules(StoreCase):
         driver.enqueue_all("abcde")
         mine, others = driver.claim_jobs(3, worker="w1"), driver.claim_jobs(2, worker="w2")
 
-        held = driver.store.leases(driver.queue, worker="w1", limit=VERY_MANY)
-        assert held == [job.without_data() for job in mine]
-        held = driver.store.leases(driver.queue, worker="w2", limit=VERY_MANY)
-        assert held == [job.without_data() for job in others]
+        leased = driver.store.leases(driver.queue, worker="w1", limit=VERY_MANY)
+        assert leased == [job.without_data() for job in mine]
+        leased = driver.store.leases(driver.queue, worker="w2", limit=VERY_MANY)
+        assert leased == [job.without_data() for job in others]
         assert driver.store.leases(driver.queue, limit=VERY_MANY) == []
 
     def test_a_page_may_request_very_many(self, driver: QueueDriver) -> None:

@@ -28,8 +28,8 @@ def is_notified(subscription: Subscription, *subjects: Subject) -> bool:
     """Whether a subscription soon reports changes of all these subjects."""
     missing, until = set(subjects), time.monotonic() + SOON
     while missing and time.monotonic() < until:
-        news = subscription.wait(until - time.monotonic())
-        missing = set() if news is None else missing.difference(news)
+        changed = subscription.wait(until - time.monotonic())
+        missing = set() if changed is None else missing.difference(changed)
     return not missing
 
 
@@ -39,8 +39,8 @@ def silent(subscription: Subscription) -> bool:
 
 
 def _notifies(subscription: Subscription) -> bool:
-    news = subscription.wait(0.01)
-    return news is None or bool(news)
+    changed = subscription.wait(0.01)
+    return changed is None or bool(changed)
 
 
 class SubscribeRules(StoreCase):
@@ -70,8 +70,8 @@ class SubscribeRules(StoreCase):
             assert silent(subscription)
             queues[7].enqueue("a")
 
-            news = subscription.wait(SOON)
-            assert news is None or set(news) == {(queues[7].queue, "ready")}
+            changed = subscription.wait(SOON)
+            assert changed is None or set(changed) == {(queues[7].queue, "ready")}
 
     def test_subjects_can_be_added_while_it_waits(self, driver: QueueDriver) -> None:
         other = driver.other_queue("other")
@@ -97,8 +97,8 @@ class SubscribeRules(StoreCase):
             driver.enqueue("a")
             other.enqueue("b")
 
-            news = subscription.wait(SOON)
-            assert news is None or set(news) == {(other.queue, "ready")}
+            changed = subscription.wait(SOON)
+            assert changed is None or set(changed) == {(other.queue, "ready")}
 
     def test_what_was_removed_can_be_added_again(self, driver: QueueDriver) -> None:
         with driver.store.subscribe() as subscription:

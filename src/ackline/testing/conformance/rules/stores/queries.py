@@ -53,8 +53,8 @@ class CountRules(StoreCase):
         )
         for step in steps:
             step()
-            truth = Counter(job.state for job in driver.listed())
-            assert driver.counts() == truth
+            stored = Counter(job.state for job in driver.listed())
+            assert driver.counts() == stored
 
     def test_a_duplicate_does_not_count(self, driver: QueueDriver) -> None:
         driver.enqueue("a")
@@ -216,10 +216,10 @@ class NextDueRules(StoreCase):
         driver.enqueue("a", delay=10.0)
         other.enqueue("b", delay=20.0)
 
-        asked = [other.queue, missing.queue, driver.queue]
-        answers = [due.job_at for due in driver.store.next_due(asked)]
+        requested = [other.queue, missing.queue, driver.queue]
+        next_due = [due.job_at for due in driver.store.next_due(requested)]
 
-        assert answers == [now + 20.0, None, now + 10.0]
+        assert next_due == [now + 20.0, None, now + 10.0]
         assert driver.store.next_due([]) == []
 
 

@@ -24,15 +24,15 @@ class ThreadRules(StoreCase):
 
         def work(worker: int) -> list[str]:
             accepted: list[str] = []
-            held: list[Record] = []
+            leased: list[Record] = []
             barrier.wait()
             while True:
-                steps = [complete(job, job.id.encode(), policy_of(job)) for job in held]
+                steps = [complete(job, job.id.encode(), policy_of(job)) for job in leased]
                 claimed = driver.claim(20, worker=f"w{worker}", transitions=steps)
-                verdicts = zip(held, claimed.verdicts, strict=True)
+                verdicts = zip(leased, claimed.verdicts, strict=True)
                 accepted += [job.id for job, verdict in verdicts if verdict.applied]
-                held = claimed.jobs
-                if not held:
+                leased = claimed.jobs
+                if not leased:
                     return accepted
 
         with ThreadPoolExecutor(8) as threads:
@@ -57,9 +57,9 @@ class ThreadRules(StoreCase):
             return b"%d" % n, driver.apply_one(step).applied
 
         with ThreadPoolExecutor(8) as threads:
-            answers = list(threads.map(settle, range(8)))
+            outcomes = list(threads.map(settle, range(8)))
 
-        assert [result for result, applied in answers if applied] == [driver.get("a").result]
+        assert [result for result, applied in outcomes if applied] == [driver.get("a").result]
         assert [act for act, _, _ in driver.steps("a")].count(Act.COMPLETE) == 1
 
     def test_of_many_editors_who_saw_the_same_one_wins(self, driver: QueueDriver) -> None:
@@ -73,9 +73,9 @@ class ThreadRules(StoreCase):
             return b"%d" % n, driver.apply_one(step).applied
 
         with ThreadPoolExecutor(8) as threads:
-            answers = list(threads.map(change, range(8)))
+            outcomes = list(threads.map(change, range(8)))
 
-        assert [payload for payload, won in answers if won] == [driver.get("a").payload]
+        assert [payload for payload, won in outcomes if won] == [driver.get("a").payload]
 
     def test_no_group_runs_over_its_limit_on_any_thread(self, driver: QueueDriver) -> None:
         driver.enqueue_all(map(str, range(60)), group="g")
@@ -84,9 +84,9 @@ class ThreadRules(StoreCase):
         done: list[str] = []
 
         def work(worker: int) -> None:
-            looks = 0
-            while len(done) < 60 and looks < 5000:
-                looks += 1
+            rounds = 0
+            while len(done) < 60 and rounds < 5000:
+                rounds += 1
                 for job in driver.claim_jobs(5, worker=f"w{worker}"):
                     if not running.acquire(blocking=False):
                         over.append(job.id)
