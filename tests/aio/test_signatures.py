@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ackline import Queue, Queues, aio
+from ackline import Queue, Queues
 from ackline.aio import AsyncJournalReader, AsyncQueue, AsyncQueues
 from ackline.queue import JournalReader
 
@@ -72,10 +72,3 @@ def test_readers_have_the_same_names() -> None:
 @pytest.mark.parametrize("name", ["queue", "describe", "info", "close"])
 def test_the_signatures_of_queues_are_the_same(name: str) -> None:
     assert signature(AsyncQueues, name) == signature(Queues, name)
-
-
-def test_the_error_for_aio_worker_says_where_it_is() -> None:
-    with pytest.raises(AttributeError, match=r"queue\.sync"):
-        _ = aio.Worker  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="Wroker"):
-        _ = aio.Wroker  # type: ignore[attr-defined]

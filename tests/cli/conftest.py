@@ -89,12 +89,12 @@ def queues(workdir) -> Iterator[ackline.Queues]:
 
 
 class Process:
-    """A command as a process; its standard error is read line by line."""
+    """A command, or a script, as a process; its standard error is read line by line."""
 
     def __init__(self, *arguments: str) -> None:
         paths = [str(SOURCE), str(ROOT), os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ackline", *arguments],
+            [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -130,7 +130,21 @@ def start() -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def begin(*arguments: str) -> Process:
-        started.append(Process(*arguments))
+        started.append(Process("-m", "ackline", *arguments))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.destroy()
+
+
+@pytest.fixture
+def start_script() -> Iterator[Callable[..., Process]]:
+    """Run a Python script as a process."""
+    started: list[Process] = []
+
+    def begin(script: str) -> Process:
+        started.append(Process(script))
         return started[-1]
 
     yield begin

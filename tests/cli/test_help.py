@@ -77,7 +77,7 @@ def test_defaults_and_required_options_are_shown(show):
 
 def test_paragraphs_are_filled_and_examples_keep_their_lines(show):
     lines = show("worker").splitlines()
-    assert "  ackline worker examples.email_worker:queue --concurrency 32" in lines
+    assert "  ackline worker shop.jobs:app --queues email,images --processes 4" in lines
     assert "  ackline worker orders:paid orders:free --weights 3,1" in lines
     assert any(line.endswith("all others are") for line in lines)
 

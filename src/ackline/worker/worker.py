@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, cast
 
 from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
@@ -38,6 +40,20 @@ CLOSE_TIMEOUT = 2.0
 """Seconds for an async lifespan to close its resources, after a second request to stop."""
 
 
+_imported_by: contextvars.ContextVar[str] = contextvars.ContextVar("ackline import", default="")
+"""The program that is importing a module to find its workers, if one is."""
+
+
+@contextlib.contextmanager
+def refusing_to_run(program: str) -> Iterator[None]:
+    """Refuse to start workers in a module that is only imported: a second one would run in it."""
+    importing = _imported_by.set(program)
+    try:
+        yield
+    finally:
+        _imported_by.reset(importing)
+
+
 class Application(Protocol):
     """An app as a worker sees it: queues with handlers, and a lifespan."""
 
@@ -45,6 +61,19 @@ class Application(Protocol):
     def lifespan_function(self) -> LifespanFunction | None: ...
 
     def open_queues(self) -> Sequence[Queue[Any, Any]]: ...
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The options of a worker, as `Worker` takes them."""
+
+    concurrency: int
+    weights: Sequence[float] | None
+    grace: float
+    id: str | None
+    hooks: Hooks
+    lifespan: LifespanFunction | None
+    maintenance: bool
+    recovery: bool
 
 
 class Worker:
@@ -123,6 +152,11 @@ class Worker:
 
     def start(self) -> None:
         """Start working, in background threads."""
+        if program := _imported_by.get():
+            raise ConfigError(
+                f"a worker was started while `{program}` imported the module that defines it: "
+                'start it below `if __name__ == "__main__":`'
+            )
         if self._runners:
             raise ConfigError(
                 f"worker {self.id} is already running: stop it first, or create another"

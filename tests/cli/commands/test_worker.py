@@ -50,9 +50,54 @@ async def block(job):
 """
 
 
+SHOP = """
+import os
+import ackline
+
+app = ackline.App("sqlite:///ackline.db")
+
+@app.lifespan
+def resources():
+    print("opened", os.getpid(), flush=True)
+    yield {"till": "till"}
+    print("closed", os.getpid(), flush=True)
+
+@app.task(queue="payments")
+def pay(amount: int, *, till: str = ackline.resource()) -> str:
+    return f"{amount} in {till}"
+
+@app.task(queue="mail")
+def mail(to: str) -> None: ...
+
+def make_app():
+    return app
+
+def make_worker():
+    return ackline.Worker(app, concurrency=3)
+
+def fails():
+    return 1 / 0
+
+if __name__ == "__main__":
+    ackline.Worker(app).run()
+"""
+
+RUNNING = """
+import ackline
+app = ackline.App("memory://")
+
+@app.task
+def work(): ...
+
+ackline.Worker(app).run()
+"""
+
+
 @pytest.fixture(autouse=True)
 def module(workdir):
     (workdir / "work.py").write_text(MODULE)
+    (workdir / "shop.py").write_text(SHOP)
+    (workdir / "running.py").write_text(RUNNING)
     (workdir / "broken.py").write_text("x = 1 / 0\n")
 
 
@@ -156,14 +201,17 @@ def test_the_children_end_with_their_supervisor(start, queues):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("work", "MODULE:QUEUE"),
+        ("work", "MODULE:NAME"),
         ("nope:queue", "no module 'nope'"),
-        ("work:nope", "It has these queues: queue, bare, in_memory, other, hanging"),
+        ("work:nope", "It has: queue, bare, in_memory, other, hanging"),
         ("work:number", "type int"),
         ("work:queues", "open store, not one of its queues"),
         ("work:bare", "without handlers"),
         ("work.py:queue", "work:queue"),
         ("broken:queue", "broken.py line 1"),
+        ("shop:pay", "name its app"),
+        ("shop:fails", "calling shop:fails failed: ZeroDivisionError"),
+        ("running:app", 'below `if __name__ == "__main__":`'),
     ],
 )
 def test_a_target_that_is_not_a_queue_is_explained(cli, target, message):
@@ -269,3 +317,50 @@ def test_the_store_option_is_passed_to_the_module(start, workdir):
     with ackline.open("sqlite:///other.db") as queues:
         assert queues["email"].enqueue_and_wait(0, timeout=10) == process.process.pid
     assert process.end(signal.SIGTERM).code == 0
+
+
+@pytest.mark.parametrize("target", ["shop:app", "shop:make_app", "shop:make_worker"])
+def test_an_app_is_served_with_its_resources(start, queues, target):
+    process = start("worker", target)
+    process.wait_for("worker", "started on")
+    result = queues["payments"].enqueue_and_wait({"amount": 7}, kind="shop.pay")
+    answer = process.end(signal.SIGTERM)
+
+    assert result == "7 in till"
+    assert answer.code == 0
+    assert [line.split()[0] for line in answer.out.splitlines()] == ["opened", "closed"]
+
+
+def test_the_same_module_runs_as_a_script(start_script, queues):
+    start_script("shop.py")
+
+    assert queues["payments"].enqueue_and_wait({"amount": 7}, kind="shop.pay") == "7 in till"
+
+
+def test_each_process_of_an_app_has_its_resources(start, queues):
+    process = start("worker", "shop:app", "--processes", "2", "--queues", "payments")
+    for _ in range(2):
+        process.wait_for("started on payments")
+    answer = process.end(signal.SIGTERM)
+
+    lines = [line.split() for line in answer.out.splitlines()]
+    opened = {pid for word, pid in lines if word == "opened"}
+    closed = {pid for word, pid in lines if word == "closed"}
+    assert len(opened) == 2
+    assert closed == opened
+
+
+def test_only_the_named_queues_of_an_app_are_served(start, cli):
+    process = start("worker", "shop:app", "--queues", "mail")
+    process.wait_for("worker", "started on mail")
+
+    unknown = cli("worker", "shop:app", "--queues", "post")
+    assert unknown.code == 2
+    assert "its queues are mail, payments" in unknown.err
+    assert "--queues" in cli("worker", "work:queue", "--queues", "email").err
+
+
+def test_an_app_is_served_alone(cli):
+    answer = cli("worker", "shop:app", "work:queue")
+    assert answer.code == 2
+    assert "one app" in answer.err

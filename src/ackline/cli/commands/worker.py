@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,11 +18,14 @@ from ackline.cli.exits import UsageError
 from ackline.cli.options import log_format as logging_options
 from ackline.cli.options import values
 from ackline.cli.options.common import grace_option, targets_argument
-from ackline.cli.options.queue_targets import load_queues
+from ackline.cli.options.worker_targets import WorkerTargets, load_targets
 from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
 from ackline.logs import LogFormat
 from ackline.queue import Job, Queue
+
+if TYPE_CHECKING:
+    from ackline.worker import Worker
 
 logger = logging.getLogger("ackline")
 
@@ -34,6 +37,12 @@ SWITCH_INTERVAL = 0.0005
 
 @command("worker")
 @targets_argument
+@click.option(
+    "--queues",
+    "names",
+    metavar="NAMES",
+    help="Serve only these queues of an app, such as email,images (default: all).",
+)
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
@@ -66,6 +75,7 @@ SWITCH_INTERVAL = 0.0005
 def worker(
     session: Session,
     targets: tuple[str, ...],
+    names: str | None,
     concurrency: int,
     weights: Any,
     processes: int,
@@ -77,14 +87,16 @@ def worker(
     id: str | None,
     with_parent: bool,
 ) -> None:
-    """Run the handlers of queues.
+    """Run the tasks of an app, or the handlers of queues.
+
+    A target is a variable of a module: an App, a Queue, a Worker, or a function that returns one.
 
     SIGTERM or Ctrl-C stops it: running jobs may finish, all others are released.
 
-    The module opens its own store; --store is passed to it in the variable ACKLINE_STORE. If the
-    store cannot be reached, the worker waits for it.
+    --store is passed to the module in the variable ACKLINE_STORE. If the store cannot be reached,
+    the worker waits for it.
 
-    ackline worker examples.email_worker:queue --concurrency 32
+    ackline worker shop.jobs:app --queues email,images --processes 4
     ackline worker orders:paid orders:free --weights 3,1
     """
     log_options = logging_options.configure_session_logging(session, log_format, verbose=verbose)
@@ -92,26 +104,28 @@ def worker(
         os.environ["ACKLINE_STORE"] = session.url
     if with_parent:
         _stop_with_parent()
-    queues = _wait_for_store(lambda: load_queues(targets, debug=session.common.debug))
-    _require_weights(queues, weights)
+    chosen = None if names is None else [name.strip() for name in names.split(",")]
+    loaded = _wait_for_store(lambda: load_targets(targets, chosen, debug=session.common.debug))
+    _require_weights(loaded.queues, weights)
     if processes == 1:
-        _work(
-            queues,
+        worker = loaded.worker or _new_worker(
+            loaded,
             verbose,
             concurrency=concurrency,
             weights=weights,
             grace=grace,
             maintenance=maintenance,
             recovery=recovery,
-            id=id,
         )
+        _run(worker, id)
         return
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
     options += ["--weights", ",".join(map(str, weights))] if weights else []
     options += ["--maintenance" if maintenance else "--no-maintenance"]
     options += ["--recovery" if recovery else "--no-recovery"]
+    options += ["--queues", names] if names is not None else []
     options += ["--verbose"] * verbose + log_options
-    _supervise(queues, [*targets, *options], processes, grace)
+    _supervise(loaded.queues, [*targets, *options], processes, grace)
 
 
 def _stop_with_parent() -> None:
@@ -138,13 +152,17 @@ def _require_weights(queues: Sequence[Queue[Any, Any]], weights: Sequence[float]
         )
 
 
-def _work(queues: Sequence[Queue[Any, Any]], verbose: bool, **options: Any) -> None:
+def _new_worker(loaded: WorkerTargets, verbose: bool, **options: Any) -> Worker:
     from ackline.worker import Hooks, Worker
 
-    sys.setswitchinterval(SWITCH_INTERVAL)
     hooks = Hooks(before=[record_start], after=[log_job]) if verbose else Hooks()
-    worker = Worker(*queues, hooks=hooks, **options)
-    for queue in queues:
+    return Worker(*loaded.queues, hooks=hooks, lifespan=loaded.lifespan, **options)
+
+
+def _run(worker: Worker, id: str | None) -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    worker.id = id or worker.id
+    for queue in worker.queues:
         kinds = ", ".join(sorted(map(safe, queue.handlers.kinds)))
         where = _wait_for_store(queue.store.info)
         logger.info("%s: handlers for %s; %s %s", queue.key, kinds, where.name, where.location)

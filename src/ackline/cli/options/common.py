@@ -15,8 +15,8 @@ targets_argument = click.argument(
     "targets",
     nargs=-1,
     required=True,
-    metavar="MODULE:QUEUE...",
-    help="Queues with handlers: shop.workers:queue is `queue` in shop/workers.py.",
+    metavar="MODULE:NAME...",
+    help="An app or queues: shop.jobs:app is `app` in shop/jobs.py.",
 )
 state_option = click.option(
     "--state",

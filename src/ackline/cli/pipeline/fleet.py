@@ -8,16 +8,16 @@ import os
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ackline.cli.app import command
 from ackline.cli.exits import CommandError
 from ackline.cli.options.common import grace_option, targets_argument
-from ackline.cli.options.queue_targets import load_queues
+from ackline.cli.options.worker_targets import load_targets
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import pluralize, safe
 from ackline.cli.pipeline import pipeline
@@ -31,6 +31,7 @@ from ackline.cli.pipeline.preflight import (
 from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.cli.session import Session
 from ackline.core.errors import StoreError
+from ackline.queue import Queue
 from ackline.worker.processes.stop_signals import handle_stop_signals
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def work(
     named = session.common.store or os.environ.get("ACKLINE_STORE")
     environment = {"ACKLINE_STORE": absolute_url(session.url)} if named else {}
     os.environ.update(environment)
-    load = functools.partial(load_queues, targets)
+    load = functools.partial(_load_queues, targets)
     queues = load()
     require_shared(queues)
     for file in store_files(queues):
@@ -139,7 +140,7 @@ def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
     from ackline.spark.fleet.stop_flag import StopFlag
     from ackline.spark.worker_names import fleets_at_work
 
-    queues = load_queues(targets)
+    queues = _load_queues(targets)
     known = fleets_at_work(queues)
     # Even if none is known: its workers may not have started yet.
     StopFlag(queues, name).hoist()
@@ -149,6 +150,10 @@ def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
         session.print(f"{pluralize(known[name], 'worker')} of fleet {safe(name)} asked to stop.")
     if not known[name]:
         raise CommandError(_unknown_fleet_message(name, known, targets))
+
+
+def _load_queues(targets: Sequence[str]) -> Sequence[Queue[Any, Any]]:
+    return load_targets(targets).queues
 
 
 def _unknown_fleet_message(name: str, known: Iterable[str], targets: Iterable[str]) -> str:
