@@ -22,10 +22,8 @@ from ackline.testing import ManualClock
 LEASE = 5.0
 
 
-def make_heartbeat(worker: str) -> Heartbeat:
-    return Heartbeat(
-        id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=10.0
-    )
+def make_heartbeat(worker: str, ttl: float = 10.0) -> Heartbeat:
+    return Heartbeat(id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl)
 
 
 def lapse(queue: Queue[Any, Any], clock: ManualClock, *ids: str, **options: Any) -> None:
@@ -78,6 +76,23 @@ class TestCounting:
         clock.advance(11)
         Reaper([queue], 1.0).step()
         assert counted(queue)[RecoveredBy.HEARTBEAT] == 2
+
+    @pytest.mark.every_store
+    def test_missing_heartbeat_recovers_the_job_in_5_to_10_seconds_configurable(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        for ttl in (5.0, 10.0):
+            queue.enqueue(1, id=f"after {ttl:g} s")
+            queue.claim(1, lease=300, worker=f"w{ttl:g}")
+            queue.store.heartbeat(queue.key, make_heartbeat(f"w{ttl:g}", ttl), [])
+        reaper, recovered = Reaper([queue], 1.0), []
+        for seconds in (4, 2, 3, 2):
+            clock.advance(seconds)
+            reaper.step()
+            recovered.append(sorted(job.id for job in queue.jobs(states=[State.QUEUED])))
+
+        assert recovered == [[], ["after 5 s"], ["after 5 s"], ["after 10 s", "after 5 s"]]
 
     @pytest.mark.every_store
     def test_jobs_recovered_by_claims_are_counted_when_the_queue_is_closed(

@@ -285,6 +285,22 @@ def test_a_worker_is_known_to_the_store_and_deregisters(queue, start):
     assert queue.workers() == []
 
 
+@pytest.mark.every_store
+def test_others_learn_after_how_many_seconds_a_worker_counts_as_dead(queue, start):
+    queue.handler(lambda job: None)
+    start(queue, heartbeat_ttl=1.5)
+    beats: set[float] = set()
+
+    until = time.monotonic() + TIMEOUT
+    while len(beats) < 3 and time.monotonic() < until:
+        (known,) = queue.workers()
+        assert known.expires_at - known.last_heartbeat_at == pytest.approx(1.5, abs=0.01)
+        beats.add(known.last_heartbeat_at)
+        time.sleep(0.1)
+
+    assert max(beats) - min(beats) < 1.5
+
+
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_an_idle_worker_sends_no_extra_heartbeats_for_writes_of_others(queues, start, monkeypatch):
     """A listener on a file wakes up for any write to it, and each heartbeat is a write."""

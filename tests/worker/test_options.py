@@ -33,6 +33,8 @@ async def refuse_async(job: object) -> None: ...
         ("grace", None, InvalidOption, "a number of seconds, not None"),
         ("grace", "x", InvalidOption, "0 to 315360000 seconds, not 'x'"),
         ("grace", -1, InvalidOption, "0 to 315360000 seconds, not -1"),
+        ("heartbeat_ttl", None, InvalidOption, "a number of seconds, not None"),
+        ("heartbeat_ttl", 0.5, InvalidOption, "at least 1 seconds, not 0.5"),
         ("id", 5, InvalidName, "the worker's id must be a str, not int"),
         ("id", "", InvalidName, "1 to 512 bytes"),
         ("id", "\ud800", InvalidName, "not valid Unicode"),

@@ -28,7 +28,10 @@ LOG_INTERVAL = 10.0
 """Seconds after which an error that lasts is logged again."""
 
 HEARTBEAT_TTL = 10.0
-"""Seconds without a heartbeat after which a worker counts as dead."""
+"""Seconds without a heartbeat after which a worker counts as dead, unless it says otherwise."""
+
+MIN_HEARTBEAT_TTL = 1.0
+"""Seconds; with less, a short stall of a live worker would cost its jobs an attempt."""
 
 
 class HeartbeatSender:
@@ -50,7 +53,8 @@ class HeartbeatSender:
         self._stop_worker = stop_worker
         self._watchdog = LeaseWatchdog(leased, interrupt, timers)
         self._stopped = threading.Event()
-        self._interval = HEARTBEAT_INTERVAL
+        self._max_interval = min(HEARTBEAT_INTERVAL, heartbeat.ttl / 3)
+        self._interval = self._max_interval
         self._logged_at = -math.inf
         # To receive cancel requests before the next heartbeat is due.
         self._listener = leased.queue.store.listen([leased.queue.key], "cancel_requests")
@@ -94,7 +98,7 @@ class HeartbeatSender:
         self._watchdog.extend(jobs, sent_at)
         self._stop_handlers([jobs[index] for index in reply.lost], StopReason.LEASE_LOST)
         self._stop_handlers([jobs[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
-        return min([HEARTBEAT_INTERVAL, *(job.lease / 3 for job in jobs)])
+        return min([self._max_interval, *(job.lease / 3 for job in jobs)])
 
     def _stop_handlers(self, jobs: Sequence[LeasedJob], reason: StopReason) -> None:
         for job in jobs:
@@ -127,7 +131,7 @@ class HeartbeatSender:
             except Exception as error:
                 # A worker whose heartbeat has ended would go on, while others count it as dead.
                 self._log_failure(error)
-                self._interval = min(self._interval, HEARTBEAT_INTERVAL / 4)
+                self._interval = min(self._interval, self._max_interval / 4)
                 self._stopped.wait(RETRY_DELAY)
 
     def _wait(self) -> None:

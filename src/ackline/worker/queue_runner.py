@@ -18,7 +18,7 @@ from ackline.worker.execute.executor import Executor, ExecutorContext
 from ackline.worker.execute.handler_loop import HandlerLoop
 from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.fair_share import FairShare
-from ackline.worker.heartbeat import HEARTBEAT_TTL, HeartbeatSender
+from ackline.worker.heartbeat import HeartbeatSender
 from ackline.worker.hooks import Hooks
 from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, SettleBuffer
 from ackline.worker.lifespan import Resources
@@ -37,6 +37,7 @@ class QueueRunner:
         *,
         worker_id: str,
         concurrency: int,
+        heartbeat_ttl: float,
         hooks: Hooks,
         handler_loop: HandlerLoop | None,
         resources: Resources,
@@ -68,7 +69,7 @@ class QueueRunner:
         self._buffers = [executor.buffer for executor in self._executors.values()]
         self._heartbeat = HeartbeatSender(
             self._leased,
-            _worker_heartbeat(queue, worker_id, concurrency),
+            _worker_heartbeat(queue, worker_id, concurrency, heartbeat_ttl),
             self._interrupt,
             self._after_heartbeat,
             self._timers,
@@ -183,7 +184,9 @@ class QueueRunner:
                 self._stop_worker(HandlersHang(str(self.queue.key)))
 
 
-def _worker_heartbeat(queue: Queue[Any, Any], worker_id: str, concurrency: int) -> Heartbeat:
+def _worker_heartbeat(
+    queue: Queue[Any, Any], worker_id: str, concurrency: int, ttl: float
+) -> Heartbeat:
     return Heartbeat(
         id=worker_id,
         host=socket.gethostname(),
@@ -191,5 +194,5 @@ def _worker_heartbeat(queue: Queue[Any, Any], worker_id: str, concurrency: int) 
         started_at=queue.store.now(),
         concurrency=concurrency,
         kinds=tuple(sorted(queue.handlers.kinds)),
-        ttl=HEARTBEAT_TTL,
+        ttl=ttl,
     )

@@ -14,13 +14,14 @@ from typing import Any, Protocol, TypedDict, cast
 
 from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
-from ackline.core.limits import require_name, require_seconds
+from ackline.core.limits import require_name, require_seconds, require_some_seconds
 from ackline.maintenance import Maintenance
 from ackline.queue.consume import new_worker_id
 from ackline.queue.job import NO_RESOURCES
 from ackline.queue.queue import Queue, require_queue
 from ackline.worker.execute.handler_loop import HandlerLoop, OwnLoop
 from ackline.worker.fair_share import FairShare
+from ackline.worker.heartbeat import HEARTBEAT_TTL, MIN_HEARTBEAT_TTL
 from ackline.worker.hooks import NO_HOOKS, Hooks
 from ackline.worker.lifespan import Lifespan, LifespanFunction
 from ackline.worker.processes.stop_signals import handle_stop_signals
@@ -69,6 +70,7 @@ class WorkerOptions(TypedDict, total=False):
     concurrency: int
     weights: Sequence[float] | None
     grace: float
+    heartbeat_ttl: float
     id: str | None
     hooks: Hooks
     lifespan: LifespanFunction | None
@@ -84,6 +86,8 @@ class Worker:
     default. `lifespan` is a generator function that opens what handlers need before the first
     claim, yields it as a dict (`job.resources`), and closes it after the last handler.
 
+    Others recover its jobs after `heartbeat_ttl` seconds without a heartbeat.
+
     SIGTERM, SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a second signal
     does not wait.
 
@@ -97,6 +101,7 @@ class Worker:
         concurrency: int = 16,
         weights: Sequence[float] | None = None,
         grace: float = 30.0,
+        heartbeat_ttl: float = HEARTBEAT_TTL,
         id: str | None = None,
         hooks: Hooks = NO_HOOKS,
         lifespan: LifespanFunction | None = None,
@@ -109,6 +114,7 @@ class Worker:
         weights = [1.0] * len(queues) if weights is None else weights
         _require_weights(weights, len(queues))
         _require_grace(grace)
+        _require_heartbeat_ttl(heartbeat_ttl)
         _require_hooks(hooks)
         self.id = new_worker_id() if id is None else id
         require_name("worker's id", self.id)
@@ -116,6 +122,7 @@ class Worker:
         self.concurrency = concurrency
         self.weights = weights
         self.grace = grace
+        self.heartbeat_ttl = heartbeat_ttl
         self._hooks = hooks
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
         self._handler_loop: HandlerLoop | None = None
@@ -203,6 +210,7 @@ class Worker:
                     queue,
                     worker_id=self.id,
                     concurrency=self.concurrency,
+                    heartbeat_ttl=self.heartbeat_ttl,
                     hooks=self._hooks,
                     handler_loop=self._handler_loop,
                     resources=resources,
@@ -334,6 +342,14 @@ def _require_grace(grace: float | None) -> None:
             "grace must be a number of seconds, not None; for no limit, use a large number"
         )
     require_seconds("grace", grace)
+
+
+def _require_heartbeat_ttl(seconds: float) -> None:
+    require_some_seconds("heartbeat_ttl", seconds)
+    if seconds < MIN_HEARTBEAT_TTL:
+        raise InvalidOption(
+            f"heartbeat_ttl must be at least {MIN_HEARTBEAT_TTL:g} seconds, not {seconds!r}"
+        )
 
 
 def _require_hooks(hooks: object) -> None:

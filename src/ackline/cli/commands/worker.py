@@ -61,6 +61,13 @@ SWITCH_INTERVAL = 0.0005
 )
 @grace_option
 @click.option(
+    "--heartbeat-ttl",
+    type=values.seconds,
+    default="10s",
+    metavar="SPAN",
+    help="How long without a heartbeat until others recover this worker's jobs.",
+)
+@click.option(
     "--maintenance/--no-maintenance",
     default=True,
     help="Run maintenance in this process: promote due jobs, recover leases, prune.",
@@ -80,6 +87,7 @@ def worker(
     weights: Any,
     processes: int,
     grace: float,
+    heartbeat_ttl: float,
     maintenance: bool,
     recovery: bool,
     verbose: bool,
@@ -114,12 +122,14 @@ def worker(
             concurrency=concurrency,
             weights=weights,
             grace=grace,
+            heartbeat_ttl=heartbeat_ttl,
             maintenance=maintenance,
             recovery=recovery,
         )
         _run(worker, id)
         return
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
+    options += ["--heartbeat-ttl", str(heartbeat_ttl)]
     options += ["--weights", ",".join(map(str, weights))] if weights else []
     options += ["--maintenance" if maintenance else "--no-maintenance"]
     options += ["--recovery" if recovery else "--no-recovery"]
