@@ -1,5 +1,6 @@
 """A reliable job queue: an accepted job is never lost, no stale worker overwrites a live one."""
 
+from ackline import aio as aio
 from ackline.app import App, AsyncTask, EnqueueRequest, Task, current_job, resource
 from ackline.core.config import Policy, QueueSettings
 from ackline.core.errors import (

@@ -6,7 +6,7 @@ import random
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ackline.core.cron import Schedule
 from ackline.core.fork_safety import renew_locks_after_fork
@@ -23,8 +23,15 @@ from ackline.queue.serdes import Serdes
 from ackline.queue.transactions import joined_store
 from ackline.stores.contract import JoinedTransaction, Receipt, Store
 
-P = TypeVar("P")
-R = TypeVar("R")
+if TYPE_CHECKING:
+    # A bare `Queue` is a Queue[Any, Any]; Python 3.11 cannot say so at run time.
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    P = TypeVarWithDefault("P", default=Any)
+    R = TypeVarWithDefault("R", default=Any)
+else:
+    P = TypeVar("P")
+    R = TypeVar("R")
 
 
 class QueueBase(Generic[P, R]):

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from ackline.queue.serdes import Serdes
     from ackline.queue.transactions import AsyncTransaction, BlockingTransaction
 
-P = TypeVar("P")
+if TYPE_CHECKING:
+    # A bare `Job` is a Job[Any]; Python 3.11 cannot say so at run time.
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    P = TypeVarWithDefault("P", default=Any)
+else:
+    P = TypeVar("P")
 
 logger = logging.getLogger("ackline")
 
