@@ -7,7 +7,8 @@ import datetime
 import decimal
 import enum
 import uuid
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 import pydantic
@@ -16,6 +17,8 @@ import pytest
 import ackline
 from ackline import App, ConfigError, InvalidArguments, Job
 from tests.app.conftest import RunningWorker
+
+T = TypeVar("T")
 
 
 class Color(enum.Enum):
@@ -37,6 +40,11 @@ class Order(msgspec.Struct):
     total: decimal.Decimal
 
 
+@dataclasses.dataclass
+class Box(Generic[T]):
+    value: T
+
+
 class Person(pydantic.BaseModel):
     name: str
     born: datetime.date
@@ -53,6 +61,12 @@ EXAMPLES: list[tuple[Any, Any]] = [
     (Person, Person(name="Ann", born=datetime.date(2000, 1, 1))),
     (list[Person], [Person(name="Ann", born=datetime.date(2000, 1, 1))]),
     (Person | None, None),
+    (datetime.date | None, datetime.date(2027, 1, 1)),
+    (Annotated[int, msgspec.Meta(ge=1)], 7),
+    (Literal["a", 1], "a"),
+    (Sequence[int], [1, 2]),
+    (tuple[int, ...], (1, 2)),
+    (Box[int], Box(7)),
     (Any, {"anything": [1, None]}),
 ]
 

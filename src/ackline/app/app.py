@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from ackline import queues as stores
 from ackline.aio import AsyncQueues
@@ -25,6 +37,9 @@ from ackline.queue.drafts.builder import TaskOptions
 from ackline.queue.handlers import handler_policy, import_path_of, is_async
 from ackline.queues import Queues
 from ackline.worker.lifespan import LifespanFunction, require_lifespan
+
+if TYPE_CHECKING:
+    from ackline.app.testing import AppTest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -308,6 +323,31 @@ class App:
 
     async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
+
+    @contextlib.contextmanager
+    def testing(
+        self, *, resources: Mapping[str, Any] | None = None, inline: bool = False
+    ) -> Iterator[AppTest]:
+        """Within the block, jobs are kept in memory and run when the test says so.
+
+        `resources` replace what the lifespan opens, which is else entered when the first job runs.
+        With `inline`, `enqueue` runs its job at once.
+
+        >>> with app.testing() as jobs:  # doctest: +SKIP
+        ...     sign_up("ann@example.com")
+        ...     jobs.assert_enqueued(welcome, to="ann@example.com")
+        ...     jobs.drain()
+        """
+        from ackline.app.testing import AppTest
+
+        test = AppTest(self, resources)
+        opened, self._queues, self._aio = (self._queues, self._aio), None, None
+        try:
+            with test.running(run_inline=inline):
+                yield test
+        finally:
+            self.close()
+            self._queues, self._aio = opened
 
     # --- for workers ---
 

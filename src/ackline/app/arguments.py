@@ -6,8 +6,8 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 import msgspec.inspect
@@ -116,6 +116,17 @@ class Arguments:
                 f"not {arguments!r}"
             )
         return self.pack((), dict(arguments))
+
+    def pack_some(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Some of the arguments as they are stored; raises `InvalidArguments` for unknown names."""
+        if not arguments.keys() <= self._names:
+            raise self._mismatch({**dict.fromkeys(self._required), **arguments})
+        return {
+            name: self._adapters[name].dump_python(value, mode="json")
+            if name in self._adapters
+            else value
+            for name, value in arguments.items()
+        }
 
     def unpack(self, job: Job[Any]) -> dict[str, Any]:
         """The arguments to call the function with, for a job."""
@@ -244,11 +255,19 @@ def _mentions_pydantic(annotation: Any) -> bool:
 
 def _not_storable(annotation: Any) -> type | None:
     """The class within a type, if there is one, that can be neither stored nor read back."""
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        is_custom = isinstance(msgspec.inspect.type_info(annotation), msgspec.inspect.CustomType)
-        return annotation if is_custom else None
-    found = map(_not_storable, (typing.get_origin(annotation), *typing.get_args(annotation)))
-    return next((each for each in found if each is not None), None)
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return None
+    if origin is not None:
+        # The origin of `Box[int]` is a class, unlike that of a union.
+        parts = [part for part in typing.get_args(annotation) if part is not ...]
+        if origin not in (Union, UnionType, Annotated):
+            parts.append(origin)
+        return next(filter(None, map(_not_storable, parts)), None)
+    if not isinstance(annotation, type):
+        return None
+    is_custom = isinstance(msgspec.inspect.type_info(annotation), msgspec.inspect.CustomType)
+    return annotation if is_custom else None
 
 
 def _first_issue(error: Any) -> str:
@@ -268,7 +287,7 @@ def _without_outcomes(annotation: Any) -> Any:
     if not any(member in OUTCOMES for member in members):
         return annotation
     left = [member for member in members if member not in OUTCOMES]
-    return typing.Union[tuple(left)] if left else Any  # noqa: UP007
+    return Union[tuple(left)] if left else Any  # noqa: UP007
 
 
 def _resolve(

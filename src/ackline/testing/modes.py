@@ -16,6 +16,7 @@ from ackline.core.clock import Clock, ManualClock
 from ackline.core.config import DEFAULTS
 from ackline.core.job import Draft, QueueKey, Record, State
 from ackline.queue import Handler, Job, Queue, StopReason
+from ackline.queue.job import NO_RESOURCES
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.stores.contract import ClaimRequest, KeyWrite, Receipt, Store
 from ackline.stores.memory import MemoryStore
@@ -50,6 +51,17 @@ def memory_queues(clock: Clock | None = None, *, tenant: str = DEFAULT_TENANT) -
     return Queues(MemoryStore(clock), tenant)
 
 
+class Runtime(msgspec.Struct, frozen=True):
+    """What handlers run with: resources, and a function that runs a coroutine to its end."""
+
+    resources: Mapping[str, Any]
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+GetRuntime = Callable[[], Runtime]
+"""Makes it when the first job runs: a test that runs none opens no resources."""
+
+
 class Drained(msgspec.Struct, frozen=True):
     """How many handlers ran, and the resulting states of their jobs."""
 
@@ -66,6 +78,7 @@ def drain(
     until_idle: ManualClock | None = None,
     hooks: Hooks = NO_HOOKS,
     raise_errors: bool = False,
+    runtime: GetRuntime | None = None,
 ) -> Drained:
     """Run all jobs that are due, one after the other, in the caller's thread.
 
@@ -80,7 +93,7 @@ def drain(
     while True:
         record = _claim(queue)
         if record is None:
-            if until_idle is None or not _advance(queue, until_idle):
+            if until_idle is None or not advance_to_next([queue], until_idle):
                 return Drained(runs, states)
             continue
         runs += 1
@@ -88,7 +101,7 @@ def drain(
             raise AssertionError(
                 f"{queue} is still busy after {MAX_RUNS:,} runs: do its jobs enqueue each other?"
             )
-        state, error = _run(queue, record, hooks)
+        state, error = _run(queue, record, hooks, runtime() if runtime else DEFAULT_RUNTIME)
         if state is not None:
             states[state] = states.get(state, 0) + 1
         if raise_errors and error is not None:
@@ -97,7 +110,10 @@ def drain(
 
 @contextlib.contextmanager
 def inline(
-    *queues: Queue[Any, Any], hooks: Hooks = NO_HOOKS, raise_errors: bool = False
+    *queues: Queue[Any, Any],
+    hooks: Hooks = NO_HOOKS,
+    raise_errors: bool = False,
+    runtime: GetRuntime | None = None,
 ) -> Iterator[None]:
     """Within the block, `enqueue` runs all jobs that are due at once, in the caller.
 
@@ -116,7 +132,7 @@ def inline(
         try:
             for queue in queues:
                 if queue.key == key:
-                    drain(queue, hooks=hooks, raise_errors=raise_errors)
+                    drain(queue, hooks=hooks, raise_errors=raise_errors, runtime=runtime)
         finally:
             _draining.reset(inside)
 
@@ -146,7 +162,7 @@ def assert_enqueued(
         return found
     wanted = "a job" if count is None else f"{count} jobs"
     expected = f"expected {wanted}{_describe(kind, payload, id, state)} in {queue}"
-    raise AssertionError(f"{expected}, found {len(found)}.{_list_jobs(existing)}")
+    raise AssertionError(f"{expected}, found {len(found)}.{list_jobs(existing)}")
 
 
 def refute_enqueued(
@@ -164,7 +180,7 @@ def refute_enqueued(
     found, _ = _find(queue, kind, payload, id, state)
     if found:
         expected = f"expected no job{_describe(kind, payload, id, state)} in {queue}"
-        raise AssertionError(f"{expected}, found {len(found)}.{_list_jobs(found)}")
+        raise AssertionError(f"{expected}, found {len(found)}.{list_jobs(found)}")
 
 
 # --- running ---
@@ -181,17 +197,17 @@ def _claim(queue: Queue[Any, Any]) -> Record | None:
 
 
 def _run(
-    queue: Queue[Any, Any], record: Record, hooks: Hooks
+    queue: Queue[Any, Any], record: Record, hooks: Hooks, runtime: Runtime
 ) -> tuple[State | None, BaseException | None]:
     """Run one job as a worker does; returns its new state, and what its handler raised."""
     handler, policy = queue.handlers[record.kind], queue.policies.of(record)
-    job: Job[Any] = Job(record, queue, handler.payload_type)
+    job: Job[Any] = Job(record, queue, handler.payload_type, runtime.resources)
     result: Any = None
     error: BaseException | None = None
     try:
         for hook in hooks.before:
             hook(job)
-        result = _call_within(policy.timeout, handler, job)
+        result = _call_within(policy.timeout, handler, job, runtime)
     except BaseException as raised:
         error = raised
     transition = transition_for(queue, job, policy, result, error, hooks)
@@ -201,14 +217,14 @@ def _run(
     return state, error
 
 
-def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
+def _call_within(seconds: float | None, handler: Handler, job: Job[Any], runtime: Runtime) -> Any:
     """Call a handler; after its timeout its signal is set, and it fails whatever it returns."""
     if seconds is None:
-        return _call(handler, job)
+        return _call(handler, job, runtime)
     timer = threading.Timer(seconds, job.signal.set, [StopReason.TIMEOUT])
     timer.start()
     try:
-        result = _call(handler, job)
+        result = _call(handler, job, runtime)
     except BaseException:
         if not job.signal.is_set():
             raise
@@ -219,10 +235,10 @@ def _call_within(seconds: float | None, handler: Handler, job: Job[Any]) -> Any:
     return result
 
 
-def _call(handler: Handler, job: Job[Any]) -> Any:
+def _call(handler: Handler, job: Job[Any], runtime: Runtime) -> Any:
     if not handler.is_async:
         return handler.function(job)
-    return _run_to_end(_interruptible(handler, job))
+    return runtime.run(_interruptible(handler, job))
 
 
 async def _interruptible(handler: Handler, job: Job[Any]) -> Any:
@@ -259,11 +275,15 @@ def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return results[0]
 
 
-def _advance(queue: Queue[Any, Any], clock: ManualClock) -> bool:
+def advance_to_next(queues: Sequence[Queue[Any, Any]], clock: ManualClock) -> bool:
     """Move the clock on to when the next job is due; False if none waits for its time."""
-    pages = [queue.jobs(states=[state], limit=1) for state in (State.SCHEDULED, State.FAILING)]
-    due = [job.record.run_at for page in pages for job in page.jobs]
-    moments = [moment for moment in due if moment is not None]
+    moments = [
+        job.record.run_at
+        for queue in queues
+        for state in (State.SCHEDULED, State.FAILING)
+        for job in queue.jobs(states=[state], limit=1).jobs
+        if job.record.run_at is not None
+    ]
     if not moments:
         return False
     clock.advance(max(0.0, min(moments) - clock.now()))
@@ -283,6 +303,10 @@ def _enqueue_then(store: Store, run: Callable[[QueueKey], None]) -> Callable[...
     return enqueue_and_run
 
 
+DEFAULT_RUNTIME = Runtime(NO_RESOURCES, _run_to_end)
+"""Without resources, and with an event loop for each coroutine."""
+
+
 # --- finding jobs ---
 
 
@@ -290,7 +314,7 @@ def _find(
     queue: Queue[Any, Any], kind: str | None, payload: Any, id: str | None, state: str | None
 ) -> tuple[list[Job[Any]], list[Job[Any]]]:
     """The jobs that match, and all jobs."""
-    existing = list(_all_jobs(queue))
+    existing = list(all_jobs(queue))
     found = [
         job
         for job in existing
@@ -302,7 +326,8 @@ def _find(
     return found, existing
 
 
-def _all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
+def all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
+    """All jobs of a queue, in any state."""
     cursor = None
     while True:
         page = queue.jobs(cursor=cursor, limit=500)
@@ -328,7 +353,8 @@ def _describe(kind: str | None, payload: Any, id: str | None, state: str | None)
     return f" with {', '.join(described)}" if described else ""
 
 
-def _list_jobs(jobs: Sequence[Job[Any]]) -> str:
+def list_jobs(jobs: Sequence[Job[Any]]) -> str:
+    """What a failed assertion says of the jobs that exist."""
     if not jobs:
         return " The queue is empty."
     lines = [
