@@ -131,6 +131,23 @@ class TestDrain:
         assert drain(queue)[state] == 1
         assert state_of(queue, "a") == state
 
+    @pytest.mark.parametrize("outcome", [Retry(5), Snooze(5), Cancel(), Dead()], ids=repr)
+    def test_a_raised_outcome_counts_as_one_that_is_returned(
+        self, queue: Queue[Any, Any], outcome: Retry | Snooze | Cancel | Dead
+    ) -> None:
+        seen: list[tuple[Any, BaseException | None]] = []
+
+        @queue.handler
+        def handle(job: Job[int]) -> None:
+            if job.payload == 1:
+                raise outcome
+
+        queue.enqueue(1, id="a")
+        after = [lambda job, execution: seen.append((execution.result, execution.error))]
+        drain(queue, hooks=Hooks(after=after), raise_errors=True)
+        assert seen == [(outcome, None)]
+        assert state_of(queue, "a") != "completed"
+
     def test_a_retry_waits_for_the_clock(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
         @queue.handler("default", max_attempts=2, backoff=[10])
         def handle(job: Job[int]) -> str:

@@ -7,12 +7,13 @@ import contextvars
 import statistics
 import threading
 import time
+from datetime import timedelta
 
 import msgspec
 import pytest
 
 import ackline
-from ackline import Cancel, Dead, Done, Job, JobCancelled, JobFailed, Retry, Snooze, State
+from ackline import Cancel, Dead, Done, Hooks, Job, JobCancelled, JobFailed, Retry, Snooze, State
 from ackline.queues import Queues
 from tests.waiting import TIMEOUT, until
 
@@ -161,10 +162,84 @@ def test_dead_goes_to_the_dlq_whatever_attempts_remain(queue, start):
     assert queue.status("a").attempts == 1
 
 
+class TestRaisedOutcomes:
+    @pytest.fixture(params=["sync", "async"])
+    def handle(self, request, queue):
+        """Register what a handler does, as a sync or an async one."""
+
+        def register(act, **options):
+            async def act_async(job):
+                return act(job)
+
+            queue.handler("default", **options)(act if request.param == "sync" else act_async)
+
+        return register
+
+    def test_retry_leads_to_another_attempt(self, queue, start, handle):
+        def again(job):
+            if job.attempts == 1:
+                raise Retry(timedelta(0), "not yet")
+            return "second"
+
+        handle(again)
+        start(queue)
+        assert queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT) == "second"
+        [failure] = queue.status("a").history
+        assert (failure.type, failure.message) == ("Retry", "not yet")
+
+    def test_snooze_costs_no_attempt(self, queue, start, handle):
+        runs = []
+
+        def later(job):
+            runs.append(job.attempts)
+            if len(runs) < 3:
+                raise Snooze(timedelta(milliseconds=10))
+            return "awake"
+
+        handle(later, max_attempts=1)
+        start(queue)
+        assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "awake"
+        assert runs == [1, 1, 1]
+
+    def test_cancel_and_dead_end_the_job(self, queue, start, handle):
+        def end(job):
+            raise Cancel("nobody wants it") if job.payload == "cancel" else Dead("never")
+
+        handle(end, max_attempts=10)
+        start(queue)
+        with pytest.raises(JobCancelled):
+            queue.enqueue_and_wait("cancel", timeout=TIMEOUT)
+        with pytest.raises(JobFailed, match="never"):
+            queue.enqueue_and_wait("dead", timeout=TIMEOUT)
+
+    def test_a_hook_sees_a_result_and_the_log_tells_of_no_error(self, queue, start, handle, caplog):
+        seen = []
+
+        def unwanted(job):
+            raise Cancel("nobody wants it")
+
+        handle(unwanted)
+        after = [lambda job, execution: seen.append((execution.result, execution.error))]
+        start(queue, hooks=Hooks(after=after))
+        with pytest.raises(JobCancelled):
+            queue.enqueue_and_wait(1, timeout=TIMEOUT)
+        assert seen == [(Cancel("nobody wants it"), None)]
+        assert [record for record in caplog.records if record.levelname != "INFO"] == []
+
+    def test_a_hook_may_raise_one_too(self, queue, start, handle):
+        def stop(job, execution):
+            raise Cancel("no longer wanted")
+
+        handle(lambda job: "done")
+        start(queue, hooks=Hooks(after=[stop]))
+        with pytest.raises(JobCancelled):
+            queue.enqueue_and_wait(1, timeout=TIMEOUT)
+
+
 def test_done_sets_the_result_and_how_long_it_is_kept(queue, start):
     @queue.handler
     def done(job):
-        return Done("kept", result_ttl=5)
+        return Done("kept", result_ttl=timedelta(seconds=5))
 
     start(queue)
     assert queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT) == "kept"

@@ -15,6 +15,8 @@ import msgspec
 from tools.reference_pages.markdown import WRITTEN_BY, table
 from tools.reference_pages.structs import fields_table
 
+from ackline.core.outcome import RaisableOutcome
+
 
 class Page(NamedTuple):
     """One page of the reference: a module, and its names that users need."""
@@ -102,7 +104,7 @@ def _entry(module: ModuleType, name: str) -> str:
 
 
 def _class(kind: type) -> Iterator[str]:
-    if issubclass(kind, BaseException):
+    if issubclass(kind, BaseException) and not issubclass(kind, RaisableOutcome):
         yield f"An error, a kind of `{kind.__mro__[1].__name__}`."
         yield _docstring(kind)
     elif issubclass(kind, enum.Enum):

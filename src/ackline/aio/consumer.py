@@ -6,15 +6,15 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from ackline.aio.base import AsyncQueueBase
 from ackline.aio.listener import AsyncListener
 from ackline.core import lifecycle
 from ackline.core.cron import CatchUp, Schedule
-from ackline.core.limits import require_seconds, require_some_seconds
-from ackline.core.retry import Backoff
+from ackline.core.limits import Seconds, optional_seconds, some_seconds
+from ackline.core.retry import BackoffLike
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
 from ackline.queue.consume import poll_interval
@@ -79,10 +79,10 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         /,
         *,
         max_attempts: int | None = None,
-        backoff: Backoff | Sequence[float] | float | None = None,
-        lease: float | None = None,
-        timeout: float | None = None,
-        result_ttl: float | None = None,
+        backoff: BackoffLike | None = None,
+        lease: Seconds | None = None,
+        timeout: Seconds | None = None,
+        result_ttl: Seconds | None = None,
     ) -> Callable[[F], F]: ...
 
     def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
@@ -115,8 +115,8 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         self,
         limit: int = 1,
         *,
-        lease: float | None = None,
-        wait: float = 0.0,
+        lease: Seconds | None = None,
+        wait: Seconds = 0.0,
         kinds: Iterable[str] | None = None,
         worker: str | None = None,
         connection: object | None = None,
@@ -125,12 +125,12 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
         Jobs that a cancelled caller would have got are released.
         """
-        require_some_seconds("wait", wait)
+        seconds = some_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
         claimed = await self._claim_once(request, connection)
-        if claimed.jobs or wait <= 0:
+        if claimed.jobs or seconds <= 0:
             return [self.sync.wrap(record) for record in claimed.jobs]
-        until = time.monotonic() + wait
+        until = time.monotonic() + seconds
         store, key = self.sync.store, self.sync.key
         async with AsyncListener(self._threads, store, key, "ready", request.kinds) as listener:
             while True:
@@ -169,17 +169,17 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         job: Job[P],
         error: BaseException | str,
         *,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         connection: object | None = None,
     ) -> None:
         """Fail the attempt: the job is retried after its backoff, or after `delay` seconds."""
-        require_seconds("delay", delay)
+        seconds = optional_seconds("delay", delay)
         record = record_of(job)
         failure = failure_from(record, error)
         await self._settle(
             job,
             lambda: lifecycle.fail(
-                record, failure, self.sync.policies.of(record), self.sync.random, delay
+                record, failure, self.sync.policies.of(record), self.sync.random, seconds
             ),
             connection,
         )
@@ -194,12 +194,16 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
             job, lambda: lifecycle.bury(record, failure, self.sync.policies.of(record)), connection
         )
 
-    async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
+    async def snooze(
+        self, job: Job[P], delay: Seconds, *, connection: object | None = None
+    ) -> None:
         """Run a job again after `delay` seconds; it costs no attempt."""
-        require_some_seconds("delay", delay)
+        seconds = some_seconds("delay", delay)
         record = record_of(job)
         await self._settle(
-            job, lambda: lifecycle.snooze(record, delay, self.sync.policies.of(record)), connection
+            job,
+            lambda: lifecycle.snooze(record, seconds, self.sync.policies.of(record)),
+            connection,
         )
 
     async def release(self, job: Job[P], *, connection: object | None = None) -> None:
@@ -209,11 +213,11 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
             job, lambda: lifecycle.release(record, self.sync.policies.of(record)), connection
         )
 
-    async def extend(self, job: Job[Any], seconds: float) -> None:
+    async def extend(self, job: Job[Any], seconds: Seconds) -> None:
         """Extend the lease to `seconds` from now."""
-        require_some_seconds("seconds", seconds, above_zero=True)
+        lease = some_seconds("seconds", seconds, above_zero=True)
         record = record_of(job)
-        await self._settle(job, lambda: lifecycle.extend(record, seconds))
+        await self._settle(job, lambda: lifecycle.extend(record, lease))
 
     async def progress(self, job: Job[Any], value: Any) -> None:
         """Save the progress of a job."""

@@ -11,7 +11,7 @@ from ackline.aio.journal import AsyncJournalReader, AsyncWatcher, Callback, foll
 from ackline.core.config import QueueSettings
 from ackline.core.events import Act, Event
 from ackline.core.job import State
-from ackline.core.limits import require_seconds
+from ackline.core.limits import Seconds, Time, optional_seconds
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
 from ackline.queue.journal.follow import require_event_type
@@ -36,8 +36,8 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         *,
         states: Iterable[State | str] | None = None,
         kinds: Iterable[str] | None = None,
-        created_after: float | None = None,
-        created_before: float | None = None,
+        created_after: Time | None = None,
+        created_before: Time | None = None,
         text: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
@@ -76,7 +76,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         return await self._call(self.sync.recovery)
 
     def events(
-        self, after: str | None = None, *, follow_for: float | None = 0.0
+        self, after: str | None = None, *, follow_for: Seconds | None = 0.0
     ) -> AsyncIterator[Event]:
         """The journal after a cursor; waits up to `follow_for` seconds (None: forever) for more.
 
@@ -85,8 +85,8 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         >>> async for event in queue.events(follow_for=None): ...  # doctest: +SKIP
         """
         require_cursor(after)
-        require_seconds("follow_for", follow_for)
-        return follow_events(self.sync.store, self.sync.key, self._threads, after, follow_for)
+        seconds = optional_seconds("follow_for", follow_for)
+        return follow_events(self.sync.store, self.sync.key, self._threads, after, seconds)
 
     def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:
         """A reader of the journal that continues where this name last saved."""
@@ -114,7 +114,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         """Cancel a waiting job, or request that a running one stops; returns its state."""
         return await self._call(self.sync.cancel, id, by=by)
 
-    async def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
+    async def redrive(self, id: str, *, delay: Seconds = 0.0, by: str = "") -> None:
         """Take a job out of the DLQ and run it again, with all its attempts."""
         await self._call(self.sync.redrive, id, delay=delay, by=by)
 
@@ -130,7 +130,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         *,
         payload: Any = _UNSET,
         priority: int | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         expected: Job[P] | None = None,
         by: str = "",
     ) -> None:
@@ -148,7 +148,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
             by=by,
         )
 
-    async def keep_result(self, id: str, seconds: float) -> None:
+    async def keep_result(self, id: str, seconds: Seconds) -> None:
         """Keep a finished job and its result for `seconds` from now."""
         await self._call(self.sync.keep_result, id, seconds)
 

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ackline.aio.base import AsyncQueueBase
 from ackline.core.job import Draft
-from ackline.core.limits import require_seconds, require_text
+from ackline.core.limits import Seconds, require_text, some_seconds
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
 from ackline.queue.drafts.builder import CallOptions
@@ -56,14 +56,15 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         return [self.sync.from_receipt(receipt) for receipt in receipts]
 
     async def enqueue_and_wait(
-        self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
+        self, payload: P, *, timeout: Seconds = 30.0, **options: Unpack[CallOptions]
     ) -> R:
         """Enqueue, then await the result; no thread waits for it.
 
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
-        draft = self.sync.draft_builder.draft_awaited(payload, options, timeout)
-        return await self.enqueue_draft_and_wait(draft, timeout)
+        seconds = some_seconds("timeout", timeout)
+        draft = self.sync.draft_builder.draft_awaited(payload, options)
+        return await self.enqueue_draft_and_wait(draft, seconds)
 
     async def enqueue_draft_and_wait(self, draft: Draft, timeout: float) -> R:
         """Enqueue a draft, then await its result."""
@@ -76,14 +77,14 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         with waiter.expect(draft.id, wakeups, draft.assume_new) as expected:
             return await self._wait_for_result(expected, timeout)
 
-    async def result(self, id: str, timeout: float = 0.0) -> R:
+    async def result(self, id: str, timeout: Seconds = 0.0) -> R:
         """The result of a job, awaited for up to `timeout` seconds."""
         require_text("id", id)
-        require_seconds("timeout", timeout)
+        seconds = some_seconds("timeout", timeout)
         waiter = await self._result_waiter()
         with waiter.expect(id) as expected:
             await self._call(waiter.check_now, expected)
-            return await self._wait_for_result(expected, timeout)
+            return await self._wait_for_result(expected, seconds)
 
     async def close(self) -> None:
         """End the threads and callbacks; callers that still await a result get a `Timeout`."""

@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -31,7 +31,8 @@ from ackline.app.task import AsyncTask, BaseTask, EnqueueRequest, Task
 from ackline.core.config import suggestion_for, suggests_options
 from ackline.core.cron import CatchUp
 from ackline.core.errors import ConfigError
-from ackline.core.retry import Backoff
+from ackline.core.limits import Seconds
+from ackline.core.retry import BackoffLike
 from ackline.queue import Queue
 from ackline.queue.drafts.builder import TaskOptions
 from ackline.queue.handlers import handler_policy, import_path_of, is_async
@@ -61,10 +62,10 @@ class TaskSettings(TypedDict, total=False):
     queue: str
     priority: int
     max_attempts: int
-    backoff: Backoff | Sequence[float] | float
-    lease: float
-    timeout: float
-    result_ttl: float
+    backoff: BackoffLike
+    lease: Seconds
+    timeout: Seconds
+    result_ttl: Seconds
 
 
 _SETTINGS = frozenset(TaskSettings.__annotations__)

@@ -14,10 +14,8 @@ import msgspec.inspect
 
 from ackline.app.injection import CurrentJob, Injected, Resource
 from ackline.core.errors import ConfigError, InvalidArguments
-from ackline.core.outcome import Cancel, Dead, Done, Retry, Snooze
+from ackline.core.outcome import OUTCOMES, Done
 from ackline.queue import Job
-
-OUTCOMES = (Done, Retry, Snooze, Cancel, Dead)
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

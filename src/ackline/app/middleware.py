@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ackline.app.arguments import OUTCOMES
 from ackline.core.errors import ConfigError
+from ackline.core.outcome import OUTCOMES
 from ackline.queue import Job
 from ackline.queue.handlers import import_path_of
 
@@ -66,5 +66,5 @@ def _require_call(middleware: Middleware, called: bool, result: Any) -> None:
     if not called and not isinstance(result, OUTCOMES):
         raise ConfigError(
             f"middleware {import_path_of(middleware)} returned without awaiting or calling "
-            "call_next(); to skip the task, return an outcome such as ackline.Cancel(reason)"
+            "call_next(); to skip the task, return or raise an outcome: ackline.Cancel(reason)"
         )

@@ -12,6 +12,7 @@ from ackline.app.arguments import Arguments
 from ackline.app.middleware import wrap, wrap_async
 from ackline.core.config import Policy, suggestion_for
 from ackline.core.errors import InvalidOption, InvalidPayload, PayloadTooLarge
+from ackline.core.limits import Seconds, some_seconds
 from ackline.queue import Completed, Enqueued, Job, NewJob, Queue
 from ackline.queue.drafts.builder import EnqueueOptions, TaskOptions
 from ackline.queue.handlers import Handler, is_async
@@ -111,13 +112,13 @@ class BaseTask(Generic[P, R]):
         Raises `Timeout`, `JobFailed` or `JobCancelled`; after a `Timeout` the job may still run.
         """
         payload, options = self._request(self.arguments.pack(args, kwargs))
-        wait = options.pop("wait", DEFAULT_WAIT)
+        wait = some_seconds("wait", options.pop("wait", DEFAULT_WAIT))
         _require_no_connection(options)
         with self._explaining(payload):
-            draft = self.queue.draft_builder.draft_awaited(payload, options, wait)
+            draft = self.queue.draft_builder.draft_awaited(payload, options)
         return self.load(self.queue.enqueue_draft_and_wait(draft, wait))
 
-    def result(self, id: str, wait: float = 0.0) -> R:
+    def result(self, id: str, wait: Seconds = 0.0) -> R:
         """The result of a job of this task, waiting up to `wait` seconds for it."""
         return self.load(self.queue.result(id, wait))
 
@@ -265,13 +266,13 @@ class AioTask(Generic[P, R]):
         """Enqueue a call and await its result; no thread waits for it."""
         task = self._task
         payload, options = task._request(task.arguments.pack(args, kwargs))
-        wait = options.pop("wait", DEFAULT_WAIT)
+        wait = some_seconds("wait", options.pop("wait", DEFAULT_WAIT))
         _require_no_connection(options)
         with task._explaining(payload):
-            draft = task.queue.draft_builder.draft_awaited(payload, options, wait)
+            draft = task.queue.draft_builder.draft_awaited(payload, options)
         return task.load(await self.queue.enqueue_draft_and_wait(draft, wait))
 
-    async def result(self, id: str, wait: float = 0.0) -> R:
+    async def result(self, id: str, wait: Seconds = 0.0) -> R:
         """The result of a job of this task, awaited for up to `wait` seconds."""
         return self._task.load(await self.queue.result(id, wait))
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from ackline.core.limits import Seconds, as_seconds
+
 
 class Clock(Protocol):
     """Returns the time of a store in seconds since 1970."""
@@ -63,7 +65,7 @@ class ManualClock:
     def now(self) -> float:
         return self._now
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Seconds) -> None:
         """Move time forward; callers that wait by this clock notice the next time they read it."""
         with self._lock:
-            self._now += seconds
+            self._now += as_seconds(seconds)

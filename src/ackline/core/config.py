@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
 
 from ackline.core import retry
 from ackline.core.errors import ConfigError
 from ackline.core.job import NO_OPTIONS, Options, Record, round_trip
-from ackline.core.limits import MAX_DELAY, require_seconds
+from ackline.core.limits import MAX_DELAY, Seconds, as_seconds, require_seconds
 from ackline.core.retry import Backoff
 
 Q = ParamSpec("Q")
@@ -26,6 +27,13 @@ CALLBACK_RETENTION = DAY
 
 MIN_SWEEP_INTERVAL = 0.01
 """Seconds; a shorter interval would only load the store."""
+
+
+def _convert_durations(settings: msgspec.Struct) -> None:
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, datetime.timedelta):
+            msgspec.structs.force_setattr(settings, name, as_seconds(value))
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -41,7 +49,23 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     from_handler: bool = False
     """Whether a worker stored it for a handler; it is removed once the handler has no policy."""
 
+    if TYPE_CHECKING:  # a struct's fields are its parameters, and these take more than they keep
+
+        def __init__(
+            self,
+            *,
+            max_attempts: int | None = None,
+            backoff: Backoff | None = None,
+            lease: Seconds | None = None,
+            timeout: Seconds | None = None,
+            result_ttl: Seconds | None = None,
+            keep_failed: Seconds | None = None,
+            keep_cancelled: Seconds | None = None,
+            from_handler: bool = False,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        _convert_durations(self)
         Options(
             max_attempts=self.max_attempts,
             lease=self.lease,
@@ -115,7 +139,26 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     stuck_after: float = 300.0
     """Seconds past its deadline after which an unrecovered lease is reported."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            policy: Policy = ...,
+            kinds: Mapping[str, Policy] = ...,
+            paused: bool = False,
+            ageing: Seconds = 60.0,
+            group_limit: int = 1,
+            max_jobs: int | None = None,
+            keep_journal: Seconds = 7 * DAY,
+            max_journal: int | None = None,
+            recovery: bool = True,
+            sweep_every: Seconds | None = None,
+            stuck_after: Seconds = 300.0,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        _convert_durations(self)
         _require("ageing", self.ageing, 0.0)
         _require("group_limit", self.group_limit, 1)
         _require("max_jobs", self.max_jobs, 0)

@@ -21,6 +21,7 @@ from ackline.core.events import ACTS_WITH_PRIORITY, Act
 from ackline.core.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
 from ackline.core.limits import (
     MAX_NAME_BYTES,
+    as_seconds,
     escape_invalid_unicode,
     require_seconds,
     truncate_message,
@@ -615,7 +616,7 @@ def settle(
     match outcome:
         case Done(result_ttl=ttl):
             if ttl is not None:
-                policy = msgspec.structs.replace(policy, result_ttl=ttl)
+                policy = msgspec.structs.replace(policy, result_ttl=as_seconds(ttl))
             return complete(job, result, policy)
         case Retry(delay=delay):
             return fail(job, failure, policy, random, delay)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, overload
 from urllib.parse import urlsplit
 
 from ackline.core.errors import InvalidName, InvalidOption
+
+Seconds = float | datetime.timedelta
+"""A duration: a number of seconds, or a `timedelta`."""
+
+Time = float | datetime.datetime
+"""A point in time: seconds since 1970, or a `datetime` with a time zone."""
 
 MAX_NAME_BYTES = 512
 MAX_KEY_BYTES = 2048
@@ -164,21 +171,53 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
         raise InvalidOption(f"{what} must be {minimum} to {MAX_DELAY:.0f} seconds, not {seconds!r}")
 
 
-def require_some_seconds(what: str, seconds: float, *, above_zero: bool = False) -> None:
-    """Like `require_seconds`, but raise for None, too."""
+@overload
+def as_seconds(duration: Seconds) -> float: ...
+
+
+@overload
+def as_seconds(duration: Seconds | None) -> float | None: ...
+
+
+def as_seconds(duration: Seconds | None) -> float | None:
+    """A duration as a number of seconds; anything but a `timedelta` is returned as it is.
+
+    >>> as_seconds(datetime.timedelta(minutes=5)), as_seconds(30)
+    (300.0, 30)
+    """
+    return duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
+
+
+def optional_seconds(
+    what: str, duration: Seconds | None, *, above_zero: bool = False
+) -> float | None:
+    """A duration that a caller may leave out, in seconds; raises like `require_seconds`."""
+    seconds = as_seconds(duration)
+    require_seconds(what, seconds, above_zero=above_zero)
+    return seconds
+
+
+def some_seconds(what: str, duration: Seconds, *, above_zero: bool = False) -> float:
+    """A duration in seconds; raises like `require_seconds`, and for None."""
+    seconds = as_seconds(duration)
     if seconds is None:
         raise InvalidOption(f"{what} must be a number of seconds, not None")
     require_seconds(what, seconds, above_zero=above_zero)
+    return seconds
 
 
-def require_timestamp(what: str, timestamp: float | None) -> None:
-    """Raise for a time that is not in seconds since 1970."""
-    if timestamp is not None and (
-        type(timestamp) not in (int, float) or not math.isfinite(timestamp)
-    ):
+def optional_timestamp(what: str, time: Time | None) -> float | None:
+    """A time that a caller may leave out, in seconds since 1970; raises for anything else."""
+    if isinstance(time, datetime.datetime):
+        if time.tzinfo is None:
+            raise InvalidOption(f"{what} must be timezone-aware, and {time} is not")
+        return time.timestamp()
+    if time is not None and (type(time) not in (int, float) or not math.isfinite(time)):
         raise InvalidOption(
-            f"{what} must be in seconds since 1970, as time.time() returns, not {timestamp!r}"
+            f"{what} must be a datetime or in seconds since 1970, as time.time() returns, "
+            f"not {time!r}"
         )
+    return time
 
 
 def require_lease(seconds: float | None) -> None:

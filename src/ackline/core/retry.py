@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random as _random
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from ackline.core.errors import InvalidOption
-from ackline.core.limits import MAX_DELAY, require_seconds
+from ackline.core.limits import MAX_DELAY, Seconds, as_seconds, require_seconds
 
 MAX_FACTOR = 1_000_000.0
 
@@ -78,37 +79,44 @@ def _bounded_power(factor: float, exponent: int) -> float:
         return sys.float_info.max  # above every cap; not infinity, so that a base of 0 stays 0
 
 
-def schedule(delays: Sequence[float], *, jitter: Jitter = "none") -> Backoff:
+def schedule(delays: Sequence[Seconds], *, jitter: Jitter = "none") -> Backoff:
     """Wait as listed; the last delay applies to all later attempts: `schedule([1, 5, 30])`."""
-    return Backoff("schedule", cap=MAX_DELAY, jitter=jitter, delays=tuple(map(float, delays)))
+    seconds = tuple(float(as_seconds(delay)) for delay in delays)
+    return Backoff("schedule", cap=MAX_DELAY, jitter=jitter, delays=seconds)
 
 
-def fixed(seconds: float, *, jitter: Jitter = "none") -> Backoff:
+def fixed(seconds: Seconds, *, jitter: Jitter = "none") -> Backoff:
     """Wait the same each time: `fixed(10)`."""
-    return Backoff("fixed", base=seconds, cap=MAX_DELAY, jitter=jitter)
+    return Backoff("fixed", base=as_seconds(seconds), cap=MAX_DELAY, jitter=jitter)
 
 
-def linear(step: float, *, cap: float = 3600.0, jitter: Jitter = "none") -> Backoff:
+def linear(step: Seconds, *, cap: Seconds = 3600.0, jitter: Jitter = "none") -> Backoff:
     """Wait one step more each time: `linear(10)` is 10, 20, 30 and so on."""
-    return Backoff("linear", base=step, cap=cap, jitter=jitter)
+    return Backoff("linear", base=as_seconds(step), cap=as_seconds(cap), jitter=jitter)
 
 
 def exponential(
-    base: float = 1.0, *, factor: float = 2.0, cap: float = 3600.0, jitter: Jitter = "equal"
+    base: Seconds = 1.0, *, factor: float = 2.0, cap: Seconds = 3600.0, jitter: Jitter = "equal"
 ) -> Backoff:
     """Wait longer each time: `exponential(1, jitter="none")` is 1, 2, 4, 8 and so on."""
-    return Backoff("exponential", base=base, factor=factor, cap=cap, jitter=jitter)
+    return Backoff(
+        "exponential", base=as_seconds(base), factor=factor, cap=as_seconds(cap), jitter=jitter
+    )
 
 
 DEFAULT_BACKOFF = exponential(1.0, cap=600.0)
 
 
-def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
-    """Return the backoff that a user means: a `Backoff`, a list of seconds, or one number."""
+BackoffLike = Backoff | Sequence[Seconds] | Seconds
+"""What can be given as a backoff: a `Backoff`, a list of durations, or one of them."""
+
+
+def backoff_from(value: BackoffLike) -> Backoff:
+    """Return the backoff that a user means: a `Backoff`, a list of durations, or one of them."""
     if isinstance(value, Backoff):
         return value
-    if isinstance(value, (int, float)):
-        return fixed(float(value))
+    if isinstance(value, (int, float, datetime.timedelta)):
+        return fixed(float(as_seconds(value)))
     try:
         return schedule(value)
     except (TypeError, ValueError) as error:

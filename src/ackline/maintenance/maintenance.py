@@ -8,6 +8,7 @@ from typing import Any, Self
 import msgspec
 
 from ackline.core.cron import Schedule
+from ackline.core.limits import Seconds, as_seconds
 from ackline.maintenance.loop import LoopStats, MaintenanceLoop
 from ackline.maintenance.promoter import Promoter
 from ackline.maintenance.pruner import Pruner
@@ -42,21 +43,26 @@ class Maintenance:
         queues: Sequence[Queue[Any, Any]],
         *,
         schedules: Mapping[Queue[Any, Any], Sequence[Schedule]] | None = None,
-        promote_every: float = 1.0,
-        sweep_every: float = 1.0,
-        prune_every: float = 30.0,
-        stuck_after: float | None = None,
+        promote_every: Seconds = 1.0,
+        sweep_every: Seconds = 1.0,
+        prune_every: Seconds = 30.0,
+        stuck_after: Seconds | None = None,
         recovery: bool = True,
-        monitor_every: float = 60.0,
+        monitor_every: Seconds = 60.0,
     ) -> None:
         self.loops: list[MaintenanceLoop] = []
         # Separate loops for each store: one that hangs does not delay the others.
         for group in _by_store(queues):
             self.loops += [
-                Promoter(group, promote_every),
-                Reaper(group, sweep_every, stuck_after=stuck_after, recovery=recovery),
-                Pruner(group, prune_every),
-                StoreMonitor(group, monitor_every),
+                Promoter(group, as_seconds(promote_every)),
+                Reaper(
+                    group,
+                    as_seconds(sweep_every),
+                    stuck_after=as_seconds(stuck_after),
+                    recovery=recovery,
+                ),
+                Pruner(group, as_seconds(prune_every)),
+                StoreMonitor(group, as_seconds(monitor_every)),
             ]
         for queue in dict.fromkeys([*queues, *(schedules or {})]):
             if all_schedules := [*queue.schedules, *(schedules or {}).get(queue, ())]:
@@ -67,10 +73,10 @@ class Maintenance:
         for loop in self.loops:
             loop.start()
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self, timeout: Seconds = 5.0) -> None:
         """Stop every loop after its current step."""
         for loop in self.loops:
-            loop.stop(timeout)
+            loop.stop(as_seconds(timeout))
 
     def step(self) -> None:
         """Do all that is due now, once, in the caller's thread."""

@@ -19,13 +19,15 @@ from ackline.core.ids import new_id
 from ackline.core.job import Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import (
+    Seconds,
     as_names,
+    as_seconds,
     require_lease,
     require_name,
     require_number,
-    require_some_seconds,
+    some_seconds,
 )
-from ackline.core.retry import Backoff
+from ackline.core.retry import BackoffLike
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, handler_policy
 from ackline.queue.job import Job
@@ -60,10 +62,10 @@ class Consumer(Settler[P, R]):
         /,
         *,
         max_attempts: int | None = None,
-        backoff: Backoff | Sequence[float] | float | None = None,
-        lease: float | None = None,
-        timeout: float | None = None,
-        result_ttl: float | None = None,
+        backoff: BackoffLike | None = None,
+        lease: Seconds | None = None,
+        timeout: Seconds | None = None,
+        result_ttl: Seconds | None = None,
     ) -> Callable[[F], F]: ...
 
     def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
@@ -121,8 +123,8 @@ class Consumer(Settler[P, R]):
         self,
         limit: int = 1,
         *,
-        lease: float | None = None,
-        wait: float = 0.0,
+        lease: Seconds | None = None,
+        wait: Seconds = 0.0,
         kinds: Iterable[str] | None = None,
         worker: str | None = None,
         connection: object | None = None,
@@ -135,19 +137,20 @@ class Consumer(Settler[P, R]):
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
         """
-        require_some_seconds("wait", wait)
+        seconds = some_seconds("wait", wait)
         request = self.claim_request(limit, lease, kinds, worker)
         claimed = self.claim_records(request, connection=connection)
-        if not claimed.jobs and wait > 0:
-            claimed = self._claim_and_wait(request, wait, connection)
+        if not claimed.jobs and seconds > 0:
+            claimed = self._claim_and_wait(request, seconds, connection)
         return [self.wrap(record) for record in claimed.jobs]
 
     def claim_request(
-        self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
+        self, limit: int, lease: Seconds | None, kinds: Iterable[str] | None, worker: str | None
     ) -> ClaimRequest:
         """Validate the arguments of a claim, and fill in defaults."""
         require_number("limit", limit, 0)
-        require_lease(lease)
+        seconds = as_seconds(lease)
+        require_lease(seconds)
         if worker is not None:
             require_name("worker", worker)
         settings = self.policies.settings()
@@ -157,9 +160,9 @@ class Consumer(Settler[P, R]):
         return ClaimRequest(
             worker=worker or new_worker_id(),
             limit=limit,
-            lease=lease or settings.policy.lease or self.policies.defaults.lease,
+            lease=seconds or settings.policy.lease or self.policies.defaults.lease,
             kinds=as_names(kinds),
-            lease_of_kind=lease_of_kind if lease is None else {},
+            lease_of_kind=lease_of_kind if seconds is None else {},
         )
 
     def claim_records(

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +14,8 @@ import msgspec
 from ackline.core.config import Policy
 from ackline.core.errors import ConfigError
 from ackline.core.job import round_trip
-from ackline.core.limits import require_name
-from ackline.core.retry import Backoff, backoff_from
+from ackline.core.limits import Seconds, require_name
+from ackline.core.retry import BackoffLike, backoff_from
 from ackline.queue.job import Job
 
 DEFAULT_KIND = "default"
@@ -133,10 +133,10 @@ class Handlers:
 def handler_policy(
     *,
     max_attempts: int | None,
-    backoff: Backoff | Sequence[float] | float | None,
-    lease: float | None,
-    timeout: float | None,
-    result_ttl: float | None,
+    backoff: BackoffLike | None,
+    lease: Seconds | None,
+    timeout: Seconds | None,
+    result_ttl: Seconds | None,
 ) -> Policy:
     """The policy from the options that a handler was registered with."""
     policy = Policy(

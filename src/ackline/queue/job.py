@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 from ackline.core.errors import InvalidOption, Stopped
 from ackline.core.events import Act
 from ackline.core.job import Failure, Record, State
+from ackline.core.limits import Seconds, as_seconds
 
 if TYPE_CHECKING:
     from ackline.queue.serdes import Serdes
@@ -68,9 +69,9 @@ class Signal:
         if self._event.is_set():
             raise Stopped(f"the handler was asked to stop: {self.reason}")
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Block until it is set (True) or the time is up (False)."""
-        return self._event.wait(timeout)
+        return self._event.wait(as_seconds(timeout))
 
     def set(self, reason: StopReason) -> None:
         """Tell the handler to stop; called by the worker."""
@@ -112,7 +113,7 @@ class OwningQueue(Protocol):
         self, job: Job[Any], result: Any, connection: AsyncTransaction
     ) -> None: ...
 
-    def extend(self, job: Job[Any], seconds: float) -> None: ...
+    def extend(self, job: Job[Any], seconds: Seconds) -> None: ...
 
     def progress(self, job: Job[Any], value: Any) -> None: ...
 
@@ -245,7 +246,7 @@ class Job(Generic[P]):
         self._queue.complete(self, result, connection=connection)
         return None
 
-    def extend(self, seconds: float) -> None:
+    def extend(self, seconds: Seconds) -> None:
         """Extend the lease to `seconds` from now. Raises `LeaseLost` if it is not yours."""
         self._queue.extend(self, seconds)
 

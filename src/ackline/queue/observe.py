@@ -12,11 +12,13 @@ from ackline.core.errors import InvalidOption, StoreForbidden
 from ackline.core.events import Act, Event, read_cursor
 from ackline.core.job import State
 from ackline.core.limits import (
+    Seconds,
+    Time,
     as_names,
+    optional_seconds,
+    optional_timestamp,
     require_number,
-    require_seconds,
     require_text,
-    require_timestamp,
 )
 from ackline.queue.base import P, R
 from ackline.queue.handlers import import_path_of, is_async
@@ -58,8 +60,8 @@ class Observer(Settler[P, R]):
         *,
         states: Iterable[State | str] | None = None,
         kinds: Iterable[str] | None = None,
-        created_after: float | None = None,
-        created_before: float | None = None,
+        created_after: Time | None = None,
+        created_before: Time | None = None,
         text: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
@@ -70,16 +72,14 @@ class Observer(Settler[P, R]):
         `newest_first` reverses the order within each state.
         """
         require_number("limit", limit, 1)
-        require_timestamp("created_after", created_after)
-        require_timestamp("created_before", created_before)
         for option, value in (("text", text), ("cursor", cursor)):
             if value is not None:
                 require_text(option, value)
         which = Filter(
             states=as_states(states),
             kinds=as_names(kinds),
-            created_after=created_after,
-            created_before=created_before,
+            created_after=optional_timestamp("created_after", created_after),
+            created_before=optional_timestamp("created_before", created_before),
             text=text,
         )
         page = self._page(which, cursor, limit, newest_first)
@@ -128,7 +128,7 @@ class Observer(Settler[P, R]):
         )
 
     def events(
-        self, after: str | None = None, *, follow_for: float | None = 0.0
+        self, after: str | None = None, *, follow_for: Seconds | None = 0.0
     ) -> Iterator[Event]:
         """The journal after a cursor; waits up to `follow_for` seconds (None: forever) for more.
 
@@ -136,8 +136,7 @@ class Observer(Settler[P, R]):
         events after the cursor are gone; `after=error.cursor` continues without them.
         """
         require_cursor(after)
-        require_seconds("follow_for", follow_for)
-        return follow(self.store, self.key, after, follow_for)
+        return follow(self.store, self.key, after, optional_seconds("follow_for", follow_for))
 
     def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
         """A reader of the journal that continues where this name last saved.

@@ -16,12 +16,13 @@ from ackline.core.job import LIVE, TERMINAL, QueueKey, Record, State
 from ackline.core.lifecycle import Edit, Transition
 from ackline.core.limits import (
     RESERVED_KEY_PREFIX,
+    Seconds,
     as_names,
+    optional_seconds,
     require_name,
     require_priority,
-    require_seconds,
-    require_some_seconds,
     require_text,
+    some_seconds,
     truncate_note,
 )
 from ackline.queue.base import P, R
@@ -55,10 +56,9 @@ class Operator(Observer[P, R]):
                 if verdict.applied or verdict.state not in LIVE:
                     return verdict.state
 
-    def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
+    def redrive(self, id: str, *, delay: Seconds = 0.0, by: str = "") -> None:
         """Take a job out of the DLQ and run it again, with all its attempts."""
-        require_seconds("delay", delay)
-        self._apply_to_job(lifecycle.redrive(id, delay, by=by))
+        self._apply_to_job(lifecycle.redrive(id, some_seconds("delay", delay), by=by))
 
     def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
@@ -98,7 +98,7 @@ class Operator(Observer[P, R]):
         *,
         payload: Any = _UNSET,
         priority: int | None = None,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         expected: Job[P] | None = None,
         by: str = "",
     ) -> None:
@@ -111,24 +111,23 @@ class Operator(Observer[P, R]):
             raise InvalidOption("edit needs something to change: a payload, a priority or a delay")
         if priority is not None:
             require_priority(priority)
-        require_seconds("delay", delay)
+        seconds = optional_seconds("delay", delay)
         data = None
         if payload is not _UNSET:
             record = self._require(id)
             self.serdes.require_own(record)
             declared = self.handlers.payload_type(record.kind)
             data = self.serdes.encode_as(payload, declared, record.kind)
-        change = Edit(payload=data, priority=priority, delay=delay)
+        change = Edit(payload=data, priority=priority, delay=seconds)
         expected_job = None if expected is None else lifecycle.expected_from(record_of(expected))
         self._apply_to_job(lifecycle.edit(id, change, by, expected=expected_job))
 
-    def keep_result(self, id: str, seconds: float) -> None:
+    def keep_result(self, id: str, seconds: Seconds) -> None:
         """Keep a finished job and its result for `seconds` from now.
 
         Raises `WrongState` if the job has not finished.
         """
-        require_some_seconds("seconds", seconds)
-        self._apply_to_job(lifecycle.edit(id, Edit(keep=seconds)))
+        self._apply_to_job(lifecycle.edit(id, Edit(keep=some_seconds("seconds", seconds))))
 
     def move(self, id: str, queue: str, *, by: str = "") -> None:
         """Move a job to another queue of the same tenant."""

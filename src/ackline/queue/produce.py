@@ -11,7 +11,7 @@ import msgspec
 
 from ackline.core.errors import InvalidOption, InvalidPayload
 from ackline.core.job import Draft, State
-from ackline.core.limits import require_seconds, require_text
+from ackline.core.limits import Seconds, require_text, some_seconds
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.drafts.batches import fills_batch, in_batches, payload_size
 from ackline.queue.drafts.builder import CallOptions, EnqueueOptions, NewJob
@@ -119,7 +119,7 @@ class Producer(QueueBase[P, R]):
         return itertools.chain.from_iterable(self.store_drafts(batch, store) for batch in batches)
 
     def enqueue_and_wait(
-        self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
+        self, payload: P, *, timeout: Seconds = 30.0, **options: Unpack[CallOptions]
     ) -> R:
         """Enqueue, then wait for the result, like a remote call.
 
@@ -130,8 +130,9 @@ class Producer(QueueBase[P, R]):
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
+        seconds = some_seconds("timeout", timeout)
         return self.enqueue_draft_and_wait(
-            self.draft_builder.draft_awaited(payload, options, timeout), timeout
+            self.draft_builder.draft_awaited(payload, options), seconds
         )
 
     def enqueue_draft_and_wait(self, draft: Draft, timeout: float) -> R:
@@ -146,15 +147,15 @@ class Producer(QueueBase[P, R]):
         with waiter.expect(draft.id, wakeups, draft.assume_new) as expected:
             return self.serdes.outcome_of(expected.wait(timeout))
 
-    def result(self, id: str, timeout: float = 0.0) -> R:
+    def result(self, id: str, timeout: Seconds = 0.0) -> R:
         """The result of a job, waiting up to `timeout` seconds for it.
 
         Raises `JobNotFound`, `JobFailed`, `JobCancelled`, or `Timeout` if it is not finished.
         """
         require_text("id", id)
-        require_seconds("timeout", timeout)
+        seconds = some_seconds("timeout", timeout)
         with self.waiter.expect(id) as expected:
-            return self.serdes.outcome_of(expected.wait(timeout, now=True))
+            return self.serdes.outcome_of(expected.wait(seconds, now=True))
 
     @property
     def waiter(self) -> ResultWaiter:

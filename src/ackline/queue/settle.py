@@ -12,7 +12,7 @@ from ackline.core.errors import InvalidOption, LeaseLost, message_of
 from ackline.core.events import Act
 from ackline.core.job import Failure, Record, State
 from ackline.core.lifecycle import Transition, Verdict
-from ackline.core.limits import require_seconds, require_some_seconds
+from ackline.core.limits import Seconds, optional_seconds, some_seconds
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.job import Job, record_of
 from ackline.queue.transactions import AsyncTransaction, run_joined
@@ -48,14 +48,14 @@ class Settler(QueueBase[P, R]):
         job: Job[P],
         error: BaseException | str,
         *,
-        delay: float | None = None,
+        delay: Seconds | None = None,
         connection: object | None = None,
     ) -> None:
         """Fail the attempt: run again after the backoff, or after `delay` seconds."""
-        require_seconds("delay", delay)
+        seconds = optional_seconds("delay", delay)
         record = record_of(job)
         failure = failure_from(record, error)
-        failed = lifecycle.fail(record, failure, self.policies.of(record), self.random, delay)
+        failed = lifecycle.fail(record, failure, self.policies.of(record), self.random, seconds)
         self.settle(job, failed, connection)
 
     def bury(
@@ -66,11 +66,11 @@ class Settler(QueueBase[P, R]):
         buried = lifecycle.bury(record, failure_from(record, error), self.policies.of(record))
         self.settle(job, buried, connection)
 
-    def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
+    def snooze(self, job: Job[P], delay: Seconds, *, connection: object | None = None) -> None:
         """Run a job again after `delay` seconds; the attempt is given back."""
-        require_some_seconds("delay", delay)
+        seconds = some_seconds("delay", delay)
         record = record_of(job)
-        snoozed = lifecycle.snooze(record, delay, self.policies.of(record))
+        snoozed = lifecycle.snooze(record, seconds, self.policies.of(record))
         self.settle(job, snoozed, connection)
 
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
@@ -79,10 +79,10 @@ class Settler(QueueBase[P, R]):
         released = lifecycle.release(record, self.policies.of(record))
         self.settle(job, released, connection)
 
-    def extend(self, job: Job[Any], seconds: float) -> None:
+    def extend(self, job: Job[Any], seconds: Seconds) -> None:
         """Extend the lease to `seconds` from now."""
-        require_some_seconds("seconds", seconds, above_zero=True)
-        self.settle(job, lifecycle.extend(record_of(job), seconds))
+        lease = some_seconds("seconds", seconds, above_zero=True)
+        self.settle(job, lifecycle.extend(record_of(job), lease))
 
     def progress(self, job: Job[Any], value: Any) -> None:
         """Report progress."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackline.core.errors import message_of
 from ackline.core.job import QueueKey, Record
-from ackline.core.outcome import Dead, Retry
+from ackline.core.outcome import Dead, RaisableOutcome, Retry
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -113,6 +113,9 @@ class HandlerSpans:
         ) as span:
             try:
                 yield span
+            except RaisableOutcome as outcome:
+                self._record_result(span, outcome)
+                raise
             except Exception as error:
                 self._record_error(span, error)
                 raise

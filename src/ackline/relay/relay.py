@@ -10,7 +10,7 @@ import msgspec
 
 from ackline.core.backoff import ExponentialDelay
 from ackline.core.errors import TRANSIENT_ERRORS, ConfigError
-from ackline.core.limits import require_lease
+from ackline.core.limits import Seconds, as_seconds, require_lease
 from ackline.maintenance import Maintenance
 from ackline.queue.queue import Queue, require_queue
 from ackline.relay.pump import Pump
@@ -60,7 +60,7 @@ class Relay:
         target: Queue[Any, Any],
         *,
         batch: int = BATCH,
-        lease: float = LEASE,
+        lease: Seconds = LEASE,
         maintenance: bool = True,
     ) -> None:
         for queue in (source, target):
@@ -69,11 +69,12 @@ class Relay:
             raise ConfigError(f"source and target are the same queue ({source.key})")
         if batch < 1:
             raise ConfigError(f"batch must be 1 or more, not {batch}")
-        require_lease(lease)
+        seconds = as_seconds(lease)
+        require_lease(seconds)
         self.source = source
         self.target = target
         self._stopping = threading.Event()
-        self._source = SourceQueue(source, lease, batch)
+        self._source = SourceQueue(source, seconds, batch)
         self._pump = Pump(self._source, target, batch, self._stopping)
         self._maintenance = Maintenance([source]) if maintenance else None
         self._errors = 0

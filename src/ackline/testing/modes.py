@@ -15,6 +15,7 @@ import msgspec
 from ackline.core.clock import Clock, ManualClock
 from ackline.core.config import DEFAULTS
 from ackline.core.job import Draft, QueueKey, Record, State
+from ackline.core.outcome import RaisableOutcome
 from ackline.queue import Handler, Job, Queue, StopReason
 from ackline.queue.job import NO_RESOURCES
 from ackline.queues import DEFAULT_TENANT, Queues
@@ -208,6 +209,8 @@ def _run(
         for hook in hooks.before:
             hook(job)
         result = _call_within(policy.timeout, handler, job, runtime)
+    except RaisableOutcome as outcome:
+        result = outcome
     except BaseException as raised:
         error = raised
     transition = transition_for(queue, job, policy, result, error, hooks)

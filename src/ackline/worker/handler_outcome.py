@@ -14,16 +14,22 @@ from ackline.core.config import ResolvedPolicy
 from ackline.core.errors import InvalidJob, InvalidPayload
 from ackline.core.job import Failure, Record
 from ackline.core.lifecycle import Transition
-from ackline.core.limits import require_seconds
-from ackline.core.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
+from ackline.core.limits import optional_seconds, require_seconds, some_seconds
+from ackline.core.outcome import (
+    OUTCOMES,
+    Cancel,
+    Dead,
+    Done,
+    Outcome,
+    RaisableOutcome,
+    Retry,
+    Snooze,
+)
 from ackline.queue import Job, Queue
 from ackline.queue.settle import failure_from
 from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
 
 logger = logging.getLogger("ackline")
-
-OUTCOMES = (Done, Retry, Snooze, Cancel, Dead)
-NOT_DONE = (Retry, Snooze, Cancel, Dead)
 
 
 class HandlerTimeout(TimeoutError):
@@ -53,9 +59,9 @@ def transition_for(
         error = run_after_hooks(job, execution, hooks) or execution.error
         result = execution.result
         if execution.result_ttl is not None:
-            require_seconds("result_ttl", execution.result_ttl)
-            policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
-    if error is None and job.settled_in_transaction and not isinstance(result, NOT_DONE):
+            ttl = some_seconds("result_ttl", execution.result_ttl)
+            policy = msgspec.structs.replace(policy, result_ttl=ttl)
+    if error is None and job.settled_in_transaction and not isinstance(result, RaisableOutcome):
         # If it was committed, the job is already completed and this will be rejected.
         error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
@@ -102,7 +108,7 @@ def _explain_coroutine(error: InvalidJob, outcome: Outcome) -> InvalidJob:
 def _encode_outcome(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
     match outcome:
         case Done(result=result, result_ttl=ttl):
-            require_seconds("result_ttl", ttl)
+            optional_seconds("result_ttl", ttl)
             return queue.serdes.encode_result(result)
         case Retry(delay=delay) | Snooze(delay=delay):
             require_seconds("delay", delay)

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from ackline.core.errors import ConfigError
+from ackline.core.limits import Seconds
+from ackline.core.outcome import RaisableOutcome
 from ackline.queue import Job
 
 logger = logging.getLogger("ackline")
@@ -23,7 +25,7 @@ class Execution:
     def __init__(self, result: Any, error: BaseException | None) -> None:
         self.result = result
         self.error = error
-        self.result_ttl: float | None = None
+        self.result_ttl: Seconds | None = None
 
 
 class Hooks(msgspec.Struct, frozen=True):
@@ -57,6 +59,8 @@ def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseEx
     for hook in hooks.after:
         try:
             hook(job, execution)
+        except RaisableOutcome as outcome:
+            execution.result, execution.error = outcome, None
         except BaseException as error:
             logger.exception("an after hook failed for job %r; the attempt fails", job.id)
             return error

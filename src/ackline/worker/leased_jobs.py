@@ -16,6 +16,7 @@ from ackline.core.config import ResolvedPolicy
 from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import NO_OPTIONS, Record, State
 from ackline.core.lifecycle import Transition, Verdict, journal_note
+from ackline.core.limits import Seconds, as_seconds
 from ackline.queue import Handler, Job, Queue
 from ackline.queue.job import NO_RESOURCES
 from ackline.worker.handler_outcome import NotCommitted
@@ -107,10 +108,10 @@ class LeasedJob(Job[Any]):
         if on_forgotten is not None:
             on_forgotten()
 
-    def extend(self, seconds: float) -> None:
+    def extend(self, seconds: Seconds) -> None:
         sent_at = time.monotonic()
         super().extend(seconds)
-        self.leased_until = max(self.leased_until, sent_at + seconds)
+        self.leased_until = max(self.leased_until, sent_at + as_seconds(seconds))
 
     @property
     def lease(self) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypedDict, cast
 
 from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
-from ackline.core.limits import require_name, require_seconds, require_some_seconds
+from ackline.core.limits import Seconds, optional_seconds, require_name, some_seconds
 from ackline.maintenance import Maintenance
 from ackline.queue.consume import new_worker_id
 from ackline.queue.job import NO_RESOURCES
@@ -69,8 +69,8 @@ class WorkerOptions(TypedDict, total=False):
 
     concurrency: int
     weights: Sequence[float] | None
-    grace: float
-    heartbeat_ttl: float
+    grace: Seconds
+    heartbeat_ttl: Seconds
     id: str | None
     hooks: Hooks
     lifespan: LifespanFunction | None
@@ -100,8 +100,8 @@ class Worker:
         *queues: Queue[Any, Any] | Application,
         concurrency: int = 16,
         weights: Sequence[float] | None = None,
-        grace: float = 30.0,
-        heartbeat_ttl: float = HEARTBEAT_TTL,
+        grace: Seconds = 30.0,
+        heartbeat_ttl: Seconds = HEARTBEAT_TTL,
         id: str | None = None,
         hooks: Hooks = NO_HOOKS,
         lifespan: LifespanFunction | None = None,
@@ -113,16 +113,14 @@ class Worker:
         _require_concurrency(concurrency)
         weights = [1.0] * len(queues) if weights is None else weights
         _require_weights(weights, len(queues))
-        _require_grace(grace)
-        _require_heartbeat_ttl(heartbeat_ttl)
         _require_hooks(hooks)
         self.id = new_worker_id() if id is None else id
         require_name("worker's id", self.id)
         self.queues = queues
         self.concurrency = concurrency
         self.weights = weights
-        self.grace = grace
-        self.heartbeat_ttl = heartbeat_ttl
+        self.grace = _grace_in_seconds(grace)
+        self.heartbeat_ttl = _heartbeat_ttl_in_seconds(heartbeat_ttl)
         self._hooks = hooks
         self._lifespan = None if lifespan is None else Lifespan(lifespan)
         self._handler_loop: HandlerLoop | None = None
@@ -336,20 +334,22 @@ def _require_weights(weights: Any, queues: int) -> None:
         raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
 
 
-def _require_grace(grace: float | None) -> None:
-    if grace is None:
+def _grace_in_seconds(grace: Seconds) -> float:
+    seconds = optional_seconds("grace", grace)
+    if seconds is None:
         raise InvalidOption(
             "grace must be a number of seconds, not None; for no limit, use a large number"
         )
-    require_seconds("grace", grace)
+    return seconds
 
 
-def _require_heartbeat_ttl(seconds: float) -> None:
-    require_some_seconds("heartbeat_ttl", seconds)
+def _heartbeat_ttl_in_seconds(ttl: Seconds) -> float:
+    seconds = some_seconds("heartbeat_ttl", ttl)
     if seconds < MIN_HEARTBEAT_TTL:
         raise InvalidOption(
             f"heartbeat_ttl must be at least {MIN_HEARTBEAT_TTL:g} seconds, not {seconds!r}"
         )
+    return seconds
 
 
 def _require_hooks(hooks: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
@@ -13,13 +12,17 @@ from ackline.core.ids import new_id
 from ackline.core.job import NO_OPTIONS, Draft, Options, QueueKey, round_trip
 from ackline.core.limits import (
     DEFAULT_PRIORITY,
+    Seconds,
+    Time,
+    as_seconds,
+    optional_timestamp,
     reject_reserved_id,
     require_name,
     require_priority,
-    require_seconds,
     require_user_key,
+    some_seconds,
 )
-from ackline.core.retry import Backoff, backoff_from
+from ackline.core.retry import BackoffLike, backoff_from
 from ackline.queue import tracing
 from ackline.queue.drafts.bloom_filter import RotatingBloomFilter, filter_for_store
 from ackline.queue.handlers import DEFAULT_KIND, Handlers
@@ -40,12 +43,12 @@ class JobOptions(TypedDict, total=False):
 
     id: str
     priority: int
-    delay: float
-    run_at: float | datetime.datetime
+    delay: Seconds
+    run_at: Time
     max_attempts: int
-    backoff: Backoff | Sequence[float] | float
-    lease: float
-    result_ttl: float
+    backoff: BackoffLike
+    lease: Seconds
+    result_ttl: Seconds
     keys_if_undelivered: Iterable[Sequence[str]]
     callback_url: str
     group: str
@@ -62,14 +65,14 @@ class CallOptions(JobOptions, total=False):
 class EnqueueOptions(CallOptions, total=False):
     """All options of one job."""
 
-    timeout: float
+    timeout: Seconds
 
 
 class TaskOptions(JobOptions, total=False):
     """The options of a call of a task; its kind is the task's."""
 
-    timeout: float
-    wait: float
+    timeout: Seconds
+    wait: Seconds
     """Seconds that `call` waits for the result."""
     connection: object
     """Enqueue in the transaction that is open on this connection."""
@@ -121,8 +124,7 @@ class DraftBuilder:
         require_name("kind", kind)
         priority = options.get("priority", DEFAULT_PRIORITY)
         require_priority(priority)
-        delay = options.get("delay", 0.0)
-        require_seconds("delay", delay)
+        delay = some_seconds("delay", options.get("delay", 0.0))
         return Draft(
             id,
             kind,
@@ -145,9 +147,8 @@ class DraftBuilder:
             assume_new=True,
         )
 
-    def draft_awaited(self, payload: Any, options: CallOptions, timeout: float) -> Draft:
-        """Check and encode a job whose result is waited for, up to `timeout` seconds."""
-        require_seconds("timeout", timeout)
+    def draft_awaited(self, payload: Any, options: CallOptions) -> Draft:
+        """Check and encode a job whose result is waited for."""
         draft = self.draft(payload, options)
         ttl = draft.options.result_ttl
         if ttl is not None and ttl < MIN_AWAITED_RESULT_TTL:
@@ -180,6 +181,8 @@ class DraftBuilder:
             for name in _STORED_OPTIONS
             if name in options
         }
+        for name in _DURATIONS & stored.keys():
+            stored[name] = as_seconds(stored[name])
         if "backoff" in stored:
             stored["backoff"] = backoff_from(stored["backoff"])
         if "keys_if_undelivered" in stored:
@@ -192,6 +195,7 @@ class DraftBuilder:
 
 
 _STORED_OPTIONS = frozenset(Options.__struct_fields__) - {"codec", "request"}
+_DURATIONS = frozenset({"lease", "timeout", "result_ttl"})
 _KNOWN_OPTIONS = frozenset(EnqueueOptions.__annotations__)
 
 
@@ -220,12 +224,8 @@ def _run_at(options: CallOptions) -> float | None:
         return None
     if "delay" in options:
         raise InvalidOption("a job has a delay or a run_at, not both")
-    seconds: Any = moment
-    if isinstance(moment, datetime.datetime):
-        if moment.tzinfo is None:
-            raise InvalidOption(f"run_at must be timezone-aware, and {moment} is not")
-        seconds = moment.timestamp()
-    if type(seconds) not in (int, float) or not 0 <= seconds < MAX_TIMESTAMP:
+    seconds = optional_timestamp("run_at", moment)
+    if seconds is None or not 0 <= seconds < MAX_TIMESTAMP:
         raise InvalidOption(
             "run_at must be a datetime or seconds since 1970, and lie between the years 1970 and "
             f"5138, not {moment!r}"

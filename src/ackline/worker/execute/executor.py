@@ -16,6 +16,7 @@ from ackline.core.errors import Stopped
 from ackline.core.events import Act
 from ackline.core.job import Failure
 from ackline.core.lifecycle import Transition
+from ackline.core.outcome import RaisableOutcome
 from ackline.queue import StopReason, tracing
 from ackline.worker.handler_outcome import HandlerTimeout, LeaseNotKept, transition_for
 from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
@@ -161,6 +162,8 @@ class Executor(ABC):
         """Settle a job whose handler returned or raised, unless it is no longer ours."""
         if job.timeout_timer is not None:
             job.timeout_timer.cancel()
+        if isinstance(error, RaisableOutcome):
+            result, error = error, None
         if job.lost or job.settling:
             # What `before` hooks have opened must be closed all the same.
             run_after_hooks(job, Execution(result, error), self.hooks)
