@@ -68,6 +68,18 @@ class TestPage:
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
 
+    @pytest.mark.parametrize(
+        "path",
+        ["", "/nope", "/nope/", "/nope.json", "/v1/nope", "/docs/nope", "/openapi.json/nope"],
+    )
+    @pytest.mark.parametrize("base", ["/api", "/keyval/api"])
+    def test_an_unknown_path_of_the_api_is_a_problem_and_not_a_page(self, base, path):
+        with client_for(Settings(store="memory://", base_path=base)) as client:
+            answer = client.get(base + path, headers={"accept": "text/html"})
+            assert answer.status_code == 404
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["type"] == "urn:ackline:problem:not-found"
+
     @pytest.mark.parametrize(("base", "prefix"), [("/", ""), ("/keyval/api", "/keyval/api")])
     def test_it_knows_the_base_path(self, base, prefix):
         with client_for(Settings(store="memory://", base_path=base)) as client:
@@ -82,7 +94,7 @@ class TestSummaries:
         assert len(row["preview"]) == 160
         assert row["preview"].startswith('{"text":"ééé')
         assert row["size"] == len('{"text":""}') + 600_000
-        assert row["max_attempts"] == 3
+        assert row["max_attempts"] == 4
 
     def test_they_are_listed_with_the_stores_time(self, api, mail, runtime):
         mail.enqueue(1, id="a")

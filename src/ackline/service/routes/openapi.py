@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import msgspec
-from litestar import Request, Router
+from litestar import Request, Response, Router
 from litestar.handlers.http_handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -16,6 +16,8 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Method
 
 from ackline.service.auth.guard import NO_AUTH
+from ackline.service.http.paths import prepare
+from ackline.service.http.problems import NotFound
 from ackline.service.http.request_body import Body
 from ackline.service.routes.decorators import problem_responses
 
@@ -92,6 +94,13 @@ def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> 
     return "".join(parts)
 
 
+async def _refuse_paths_below(request: Request[Any, Any, Any]) -> Response[None] | None:
+    """Litestar would answer them with a page of its own."""
+    if request.path_params:
+        raise NotFound(f"there is no {request.scope['path']}")
+    return await prepare(request)
+
+
 def openapi_config(base: str) -> OpenAPIConfig:
     """Serve the document below the base path."""
     return OpenAPIConfig(
@@ -101,11 +110,14 @@ def openapi_config(base: str) -> OpenAPIConfig:
         components=Components(responses=problem_responses(), security_schemes={"bearer": BEARER}),
         # The empty one: without auth, on this machine, no credentials are needed.
         security=[{"bearer": []}, {}],
-        # Litestar also answers at the root of this router, and "/" is the dashboard's.
         openapi_router=Router(
-            base or "/openapi.json", route_handlers=[], opt=NO_AUTH, include_in_schema=False
+            f"{base}/openapi.json",
+            route_handlers=[],
+            opt=NO_AUTH,
+            before_request=_refuse_paths_below,
+            include_in_schema=False,
         ),
-        render_plugins=[OpenApiJson(path="/openapi.json" if base else "/")],
+        render_plugins=[OpenApiJson(path="/")],
         operation_id_creator=operation_id,
         use_handler_docstrings=True,
     )
