@@ -633,7 +633,9 @@ def settle(
 # --- steps of maintenance --------------------------------------------------------------------
 
 
-def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -> Transition:
+def expire(
+    job: Record, policy: ResolvedPolicy, reason: str = "lease expired", by: str = ""
+) -> Transition:
     """Expire the lease: a crash costs an attempt, and a poison job ends in the DLQ.
 
     Guarded by the deadline that was read, so a heartbeat in between saves the lease.
@@ -665,6 +667,7 @@ def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -
         failure=failure,
         undelivered_keys=keys,
         note=reason,
+        by=by,
         has_callback=_has_callback(job),
     )
 

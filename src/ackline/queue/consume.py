@@ -240,7 +240,8 @@ class Consumer(Settler[P, R]):
     def _expire_leases(
         self, leases: Sequence[Record], reason: str, recovered_by: RecoveredBy
     ) -> list[Verdict]:
-        transitions = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
+        by = recovered_by.value
+        transitions = [lifecycle.expire(job, self.policies.of(job), reason, by) for job in leases]
         try:
             verdicts = self.apply(transitions)
         except TRANSIENT_ERRORS:

@@ -17,6 +17,7 @@ from tests.waiting import until
 
 from ackline.core.errors import StoreUnavailable
 from ackline.core.job import QueueKey, State
+from ackline.queue import RecoveredBy
 from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.auth.principal import Principal
@@ -423,21 +424,24 @@ class TestEvents:
             assert [next(events).event for _ in range(5)] == ["ping"] * 5
 
     @pytest.mark.parametrize(
-        ("reason", "by"),
+        ("recovered_by", "triggered_by"),
         [
-            ("worker heartbeat missed", "heartbeat"),
-            ("worker process was killed", "supervisor"),
-            ("lease expired", "scheduler"),
+            (RecoveredBy.SWEEP, "scheduler"),
+            (RecoveredBy.HEARTBEAT, "heartbeat"),
+            (RecoveredBy.CLAIM, "claim"),
+            (RecoveredBy.MONITOR, "supervisor"),
+            (RecoveredBy.HAND, "operator"),
         ],
     )
-    def test_a_sweep_says_what_triggered_it(self, live, reason, by):
+    def test_a_requeue_event_says_what_triggered_it(self, live, recovered_by, triggered_by):
         queue = Queues(live.runtime.store)["default"]
         queue.enqueue(1)
-        queue.expire([job.record for job in queue.claim(1)], reason)
+        queue.expire([job.record for job in queue.claim(1)], recovered_by=recovered_by)
 
-        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+        (requeue,) = live.api.get("/v1/events", queue="default")["sweeps"]
 
-        assert sweep["payload"]["triggered_by"] == by
+        assert requeue["type"] == "requeue"
+        assert requeue["payload"] == {"count": 1, "dlq_count": 0, "triggered_by": triggered_by}
 
     def swept(self, live, jobs):
         """The cursor before a sweep of this many jobs."""

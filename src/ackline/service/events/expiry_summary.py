@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -10,18 +10,20 @@ import msgspec
 
 from ackline.core.events import Act, Event, read_cursor
 from ackline.core.job import QueueKey, State
-from ackline.maintenance.reaper import HEARTBEAT_MISSED
+from ackline.queue import RecoveredBy
 from ackline.service.delivery import disconnect
 from ackline.stores.contract import Store
 
 PAGE = 1000
 
-TRIGGER_OF_REASON = {
-    HEARTBEAT_MISSED: "heartbeat",
-    disconnect.DISCONNECTED: "disconnect",
-    "worker process": "supervisor",
+TRIGGERS: Mapping[str, str] = {
+    RecoveredBy.SWEEP: "scheduler",
+    RecoveredBy.HEARTBEAT: "heartbeat",
+    RecoveredBy.CLAIM: "claim",
+    RecoveredBy.MONITOR: "supervisor",
+    RecoveredBy.HAND: "operator",
 }
-"""What expired leases, by the start of the reason; the scheduler expired all others."""
+"""The value of `triggered_by` for what recovered the jobs."""
 
 Visible = Callable[[Sequence[Event]], list[Event]]
 
@@ -83,15 +85,16 @@ def _sweep_documents(entries: Sequence[Event]) -> Iterator[SweepDocument]:
     requeued = {
         "count": len(expiries) - failed,
         "dlq_count": failed,
-        "triggered_by": _trigger(expiries[-1].note),
+        "triggered_by": _trigger(expiries[-1]),
     }
     yield SweepDocument("requeue", timestamp, requeued)
     if failed:
         yield SweepDocument("move_to_dlq", timestamp, {"count": failed})
 
 
-def _trigger(note: str) -> str:
-    reason = note.partition(": ")[2]  # after the type of the failure
-    return next(
-        (word for start, word in TRIGGER_OF_REASON.items() if reason.startswith(start)), "scheduler"
-    )
+def _trigger(expiry: Event) -> str:
+    if disconnect.DISCONNECTED in expiry.note:
+        return "disconnect"
+    # A process that uses the service as its store is named before what it did.
+    source = expiry.by.rpartition(": ")[2]
+    return TRIGGERS.get(source, "scheduler")
