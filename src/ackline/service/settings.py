@@ -29,11 +29,14 @@ COMPATIBLE_VARIABLES: Mapping[str, tuple[str, float]] = {
 }
 """Variables that similar queues use: their setting, and the factor to its unit."""
 
+MANIFEST = "manifest.yaml"
+"""Read from the working directory by `ackline serve`, unless it is given another file."""
+
 MANIFEST_NAMES: Mapping[str, tuple[str, float]] = {
     "lockDuration": ("lease", 0.001),
     "cleanupInterval": ("sweep_every", 0.001),
 }
-"""The names in a manifest's `queue` section; its times are in milliseconds."""
+"""The names in the `queue` section of a file; its times are in milliseconds."""
 
 FILE_ONLY = ("issuers", "api_keys", "limits", "tenants", "webhooks")
 """Settings with fields of their own, which do not fit into an environment variable."""
@@ -53,7 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     lease: float = DEFAULTS.lease
     """How long a job is leased, unless the job or its queue sets its own lease."""
-    max_attempts: int = DEFAULTS.max_attempts
+    max_attempts: int | None = None
+    """Attempts before the DLQ, unless the job or its queue says; None means one more than
+    `backoff` has delays."""
     backoff: tuple[float, ...] = (1.0, 5.0, 10.0)
     """Delays between attempts, unless the job or its queue sets its own backoff."""
 
@@ -106,7 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _require("port", 0 <= self.port <= 65535, "from 0 to 65535", self.port)
         for name in ("processes", "max_attempts", "sweep_batch", "max_body", "max_payload"):
             value = getattr(self, name)
-            _require(name, value >= 1, "1 or more", value)
+            _require(name, value is None or value >= 1, "1 or more", value)
         _require(
             "max_bodies", self.max_bodies >= self.max_body, "max_body or more", self.max_bodies
         )
@@ -148,7 +153,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.structs.replace(
             DEFAULTS,
             lease=self.lease,
-            max_attempts=self.max_attempts,
+            max_attempts=self.max_attempts or len(self.backoff) + 1,
             backoff=retry.schedule(self.backoff),
         )
 
@@ -174,20 +179,33 @@ def load(
 
 
 def _from_file(file: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}") from None
-    manifest = values.pop("queue", {})
-    if not isinstance(manifest, dict) or manifest.keys() - MANIFEST_NAMES.keys():
+    values = _decode_file(file)
+    queue = values.pop("queue", {})
+    if file.name == MANIFEST:
+        values = {}  # its other sections are of other programs
+    if not isinstance(queue, dict) or queue.keys() - MANIFEST_NAMES.keys():
         known = ", ".join(MANIFEST_NAMES)
-        raise ConfigError(f"{file}: the section [queue] can only have {known}")
-    for name, value in manifest.items():
+        raise ConfigError(f"{file}: the section queue can only have {known}")
+    for name, value in queue.items():
         field, unit = MANIFEST_NAMES[name]
         values.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
     _settings(values, str(file))
+    return values
+
+
+def _decode_file(file: Path) -> dict[str, Any]:
+    language = "YAML" if file.suffix in (".yaml", ".yml") else "TOML"
+    try:
+        text = file.read_text()
+        values = msgspec.yaml.decode(text) if language == "YAML" else tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not valid {language}: {error}") from None
+    if values is None:  # an empty YAML file
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} must contain settings by name, not {type(values).__name__}")
     return values
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import httpx
@@ -100,6 +101,29 @@ class TestCurl:
         assert requeued == {"ok": True, "newId": lost}
         assert json.loads(curl("/queue/dlq", "-X", "DELETE")) == {"deletedCount": 0}
         assert json.loads(curl(f"/queue/dlq/{lost}", "-X", "DELETE"))["status"] == 404
+
+
+def test_manifest_yaml_in_the_working_directory_is_read(tmp_path, serve):
+    (tmp_path / "manifest.yaml").write_text("queue:\n  lockDuration: 45000\n")
+    service = serve()
+    with httpx.Client(timeout=10, base_url=service.url) as client:
+        id = client.post("/queue/enqueue", json={"value": 1}).json()["id"]
+        client.get("/queue/poll")
+        job = client.get(f"/v1/queues/default/jobs/{id}").json()
+
+    assert job["deadline"] - job["started_at"] == pytest.approx(45)
+
+
+def test_an_invalid_manifest_is_refused_at_start(tmp_path):
+    (tmp_path / "manifest.yaml").write_text("queue:\n  lockduration: 45000\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ackline", "serve", "--port", "0"],
+        check=False, cwd=tmp_path, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+
+    assert done.returncode != 0
+    assert "manifest.yaml: the section queue can only have lockDuration, cleanup" in done.stderr
 
 
 def test_an_event_source_that_acknowledges_by_id(running):

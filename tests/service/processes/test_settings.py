@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ackline.core.errors import ConfigError
@@ -45,6 +47,69 @@ def test_names_of_a_manifest_are_in_milliseconds(tmp_path):
     settings = load(file, {})
 
     assert (settings.lease, settings.sweep_every) == (45.0, 0)
+
+
+def test_the_default_schedule_makes_3_retries():
+    assert load(environment={}).defaults.backoff.delays == (1.0, 5.0, 10.0)
+    assert load(environment={}).defaults.max_attempts == 1 + 3
+
+
+def test_a_list_of_delays_also_sets_the_number_of_attempts(tmp_path):
+    file = tmp_path / "service.toml"
+    file.write_text("backoff = [1, 5, 30, 60, 300]")
+
+    assert load(file, {}).defaults.max_attempts == 1 + 5
+    assert load(file, {"MAX_ATTEMPTS": "2"}).defaults.max_attempts == 2
+
+
+MANIFEST_OF_ANOTHER_PROGRAM = """
+name: keyval
+queue:
+  cleanupInterval: 60000  # 60 seconds (default)
+  lockDuration: 45000     # 45 seconds
+"""
+
+
+def test_lock_duration_is_configurable_in_manifest_yaml(tmp_path):
+    file = tmp_path / "manifest.yaml"
+    file.write_text(MANIFEST_OF_ANOTHER_PROGRAM)
+
+    assert load(file, {}) == Settings(lease=45.0, sweep_every=60.0)
+
+
+def test_cleanup_interval_0_disables_automatic_cleanup(tmp_path):
+    file = tmp_path / "manifest.yaml"
+    file.write_text("queue:\n  cleanupInterval: 0\n")
+
+    assert load(file, {}).sweep_every == 0
+
+
+def test_another_yaml_file_has_all_settings(tmp_path):
+    file = tmp_path / "service.yml"
+    file.write_text("port: 1001\nbackoff: [1, 5]\nqueue: {lockDuration: 45000}\n")
+
+    assert load(file, {}) == Settings(port=1001, backoff=(1.0, 5.0), lease=45.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("manifest.yaml", "queue: {colour: 1}", "can only have lockDuration, cleanupInterval"),
+        ("manifest.yaml", "queue:", "the section queue"),
+        ("manifest.yaml", "queue: {lockDuration: soon}", "lockDuration must be a number"),
+        ("manifest.yaml", "queue: {lockDuration: 0}", "lease must be above 0"),
+        ("manifest.yaml", "- queue", "not list"),
+        ("manifest.yaml", "queue: {", "not valid YAML"),
+        ("service.yaml", "colour: 1", "`colour`"),
+    ],
+)
+def test_an_invalid_yaml_file(tmp_path, name, text, message):
+    file = tmp_path / name
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=re.escape(name)) as refused:
+        load(file, {})
+    assert message in str(refused.value)
 
 
 def test_without_an_interval_there_are_no_sweeps(tmp_path):

@@ -171,10 +171,10 @@ class TestNack:
         assert record(runtime, id).state is State.FAILED
         assert api.get("/keys", prefix="lost")[0]["value"] == {"n": 1}
 
-    def test_the_server_s_default_is_three_attempts(self, api, runtime):
+    def test_the_default_schedule_makes_3_retries(self, api, runtime):
         id = api.enqueue()
 
-        for _ in range(3):
+        for _ in range(1 + 3):
             assert api.get("/queue/poll", wait=5)["message"] is not None
             api.post("/queue/nack", {"id": id, "delay": 0})
 

@@ -134,6 +134,25 @@ class TestEnqueue:
         assert (job["group"], job["headers"]) == ("g", {"x": "y"})
         assert (job["backoff"]["delays"], job["codec"]) == ([1, 2], "json")
 
+    def test_messages_can_specify_custom_timeouts(self, api):
+        message = {"id": "msg_123", "payload": {"to": "ann"},
+                   "custom_ack_timeout": 60, "custom_max_attempts": 5}  # fmt: skip
+
+        api.post(JOBS, message, 201)
+        api.post(f"{JOBS}/batch", {"jobs": [{**message, "id": "msg_124"}]})
+
+        for id in ("msg_123", "msg_124"):
+            job = api.get(f"{JOBS}/{id}")
+            assert (job["payload"], job["lease"], job["max_attempts"]) == ({"to": "ann"}, 60, 5)
+            (claimed,) = claim(api)
+            assert claimed["deadline"] - time.time() == pytest.approx(60, abs=5)
+
+    def test_an_option_is_given_by_one_of_its_names(self, api):
+        twice = {"payload": 1, "lease": 30, "custom_ack_timeout": 60}
+
+        assert "custom_ack_timeout is another name" in api.post(JOBS, twice, 422)["detail"]
+        assert api.get(QUEUE, 404)["status"] == 404
+
 
 class TestJobDocument:
     def test_a_job_has_its_attempts_and_its_timeline(self, api):
@@ -391,7 +410,7 @@ class TestQueues:
 
         problem = api.delete(QUEUE, status=409)
         assert problem["type"].endswith(":queue-not-empty")
-        assert "1 jobs that wait or run" in problem["detail"]
+        assert "1 waiting or running jobs" in problem["detail"]
         assert api.delete(QUEUE, force="true") == {"changed": 1}
 
     def test_nothing_is_left_of_a_deleted_queue(self, api):

@@ -38,7 +38,10 @@ logger = logging.getLogger("ackline")
 @click.option("--base-path", metavar="PATH", help="Prefix of the paths of all routes.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Number of processes.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file, in TOML."
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings file, in TOML or YAML.",
 )
 @click.option("--lake", metavar="PATH", help="The lake whose statistics the dashboard shows.")
 @click.option(
@@ -80,7 +83,8 @@ def serve(
     """Serve queues over HTTP, with a dashboard.
 
     Without authentication, it listens only on this machine. Settings are read from the file, then
-    from ACKLINE_… variables, then from these options; later ones override earlier ones.
+    from ACKLINE_… variables, then from these options; later ones override earlier ones. Without
+    --config, the file is manifest.yaml in the working directory, if there is one.
 
     SIGTERM or Ctrl-C stops it: it is no longer ready, streams end and release their jobs, and
     requests in progress may finish.
@@ -113,9 +117,12 @@ def serve(
 def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
     try:
         from ackline.service.auth.authenticator import authenticator_for
-        from ackline.service.settings import load
+        from ackline.service.settings import MANIFEST, load
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline serve (no module {error.name!r})", "service") from None
+    if file is None and Path(MANIFEST).is_file():
+        file = Path(MANIFEST)
+        logger.info("settings of queues are read from %s", file.resolve())
     settings = load(file, flags=flags)
     # Rejects an address that is unsafe without authentication, and keys that cannot be read.
     authenticator_for(settings, store_from_url(settings.store))

@@ -12,6 +12,7 @@ from ackline.core.config import Policy
 from ackline.core.retry import Backoff, Jitter, Shape, backoff_from
 from ackline.queue import EnqueueOptions, NewJob, tracing
 from ackline.service.http.parameters import Priority, Seconds
+from ackline.service.http.problems import Unprocessable
 from ackline.service.http.request_body import Body, none_if_null
 
 
@@ -70,10 +71,29 @@ class JobOptions(Body):
         return cast(EnqueueOptions, given)
 
 
+OTHER_NAMES = {"custom_ack_timeout": "lease", "custom_max_attempts": "max_attempts"}
+
+
 class JobBody(JobOptions):
     """A job to enqueue."""
 
     payload: msgspec.Raw | UnsetType = UNSET
+    custom_ack_timeout: Seconds | None = None
+    """Another name for `lease`, which similar queues use."""
+    custom_max_attempts: int | None = None
+    """Another name for `max_attempts`, which similar queues use."""
+
+    def for_enqueue(self) -> EnqueueOptions:
+        """The options for `Queue.enqueue`."""
+        options: dict[str, Any] = dict(super().for_enqueue())
+        for other_name, name in OTHER_NAMES.items():
+            value = getattr(self, other_name)
+            if value is None:
+                continue
+            if name in options:
+                raise Unprocessable(f"{other_name} is another name for {name}: give one of them")
+            options[name] = value
+        return cast(EnqueueOptions, options)
 
     def new_job(self, defaults: EnqueueOptions) -> NewJob[Any]:
         """The job for `Queue.enqueue_many`, with `defaults` for the options that it leaves out."""
