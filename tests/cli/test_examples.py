@@ -11,18 +11,18 @@ import ackline
 from tests.cli.conftest import ROOT, SOURCE
 
 
-def test_six_lines(workdir):
+def test_the_app_runs_as_a_script(workdir):
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "examples" / "six_lines.py")],
+        [sys.executable, str(ROOT / "examples" / "emails.py")],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
     try:
-        with ackline.open("sqlite:///jobs.db") as queues:
+        with ackline.open("sqlite:///ackline.db") as queues:
             queue = queues["email"]
             for event in queue.events(follow_for=15):
                 if event.to is ackline.State.COMPLETED:
                     break
-            assert queue.result("email-1", timeout=1) == "sent to ann@example.com"
+            assert queue.result("email-1", timeout=1) == {"sent": "ann@example.com"}
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
     finally:
@@ -30,12 +30,12 @@ def test_six_lines(workdir):
         process.wait()
 
 
-def test_email_worker(start, cli):
-    process = start("worker", "examples.email_worker:queue")
+def test_a_worker_serves_the_app(start, cli):
+    process = start("worker", "examples.emails:app")
     process.wait_for("started on email")
     payload = '{"to": "ann", "seconds": 0}'
     done = cli("enqueue", "email", payload, "--kind", "welcome", "--wait", "10", "--json")
-    assert done.document["result"] == {"sent": "ann", "attempt": 1}
+    assert done.document["result"] == {"sent": "ann"}
     dead = cli("enqueue", "email", "{}", "--kind", "digest", "--wait", "10")
     assert dead.code == 1
     assert "no articles to send" in dead.err
