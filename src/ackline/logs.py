@@ -9,6 +9,9 @@ from typing import Literal
 
 LogFormat = Literal["text", "json"]
 
+JOB_FIELDS = ("job", "kind", "queue", "attempt", "duration", "worker", "outcome")
+"""What lines about jobs have as `extra`."""
+
 _SECRETS = re.compile(
     r"""
       (?P<url>\b[a-z][a-z0-9+.-]*://[^\s/@:]*:)[^\s/@]+(?=@)    # a password in a URL
@@ -62,16 +65,19 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """For programs: one JSON object per line."""
+    """For programs: one JSON object per line, with the fields of `JOB_FIELDS` that it has."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
+        fields: dict[str, object] = {
             "at": record.created,
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
             "message": redact_secrets(record.getMessage()),
         }
+        for name in JOB_FIELDS:
+            if (value := getattr(record, name, None)) is not None:
+                fields[name] = redact_secrets(value) if isinstance(value, str) else value
         if record.exc_info:
             fields["error"] = redact_secrets(self.formatException(record.exc_info))
         return json.dumps(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ackline import JobFailed, State
 from ackline.worker import Hooks
 from ackline.worker.execute import executor
-from tests.waiting import TIMEOUT
+from tests.waiting import TIMEOUT, until
 
 
 def test_an_after_hook_can_change_the_result_and_its_ttl(queue, start):
@@ -69,7 +70,29 @@ def test_an_after_hook_that_raises_fails_the_attempt(queue, start, caplog):
     start(queue, hooks=Hooks(after=[clumsy]))
     with pytest.raises(JobFailed, match="in the hook"):
         queue.enqueue_and_wait(1, timeout=TIMEOUT)
+    [error] = until(lambda: [entry for entry in caplog.records if entry.levelno == logging.ERROR])
+    assert error.exc_info is not None
+    assert error.exc_info[0] is ZeroDivisionError
+
+
+def test_an_after_hook_that_raises_for_a_released_job_is_logged(queue, start, caplog):
+    def clumsy(job, execution):
+        raise ZeroDivisionError("in the hook")
+
+    running = threading.Event()
+
+    @queue.handler("default")
+    def wait(job):
+        running.set()
+        job.signal.wait(TIMEOUT)
+        job.signal.raise_if_set()
+
+    queue.enqueue(1, id="a")
+    worker = start(queue, grace=0, hooks=Hooks(after=[clumsy]))
+    assert running.wait(TIMEOUT)
+    worker.stop()
     assert "an after hook failed" in caplog.text
+    assert queue.status("a").state is State.QUEUED
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from ackline.maintenance.reaper import Reaper
 from ackline.maintenance.scheduler import Scheduler
 from ackline.maintenance.store_monitor import StoreMonitor
 from ackline.queue import Queue
+
+logger = logging.getLogger("ackline")
 
 
 class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +75,8 @@ class Maintenance:
         """Start every loop in its own thread."""
         for loop in self.loops:
             loop.start()
+        intervals = {loop.name: f"{loop.name} every {loop.interval:g} s" for loop in self.loops}
+        logger.info("maintenance started: %s", ", ".join(intervals.values()))
 
     def stop(self, timeout: Seconds = 5.0) -> None:
         """Stop every loop after its current step."""

@@ -1,4 +1,4 @@
-"""Logs the critical issues of a store, before they do harm."""
+"""Logs the critical issues of a store, and jobs that no worker handles, before they do harm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ackline.core.errors import StoreForbidden
 from ackline.maintenance.loop import AFTER_INTERVAL, MaintenanceLoop
+from ackline.maintenance.unhandled_kinds import find_unhandled_kinds
 from ackline.queue import Queue
 
 logger = logging.getLogger("ackline")
@@ -17,7 +19,10 @@ LOG_INTERVAL = 600.0
 
 
 class StoreMonitor(MaintenanceLoop):
-    """Logs a store's critical health issues, as `ackline doctor` shows them."""
+    """Logs a store's critical health issues, as `ackline doctor` shows them.
+
+    In a worker, it also logs each kind of its queues' jobs that no live worker handles, once.
+    """
 
     name = "store monitor"
 
@@ -25,6 +30,8 @@ class StoreMonitor(MaintenanceLoop):
         # One queue is enough to reach the store, which all of them share.
         super().__init__(queues[:1], interval)
         self._logged_at: dict[str, float] = {}
+        self._queues_of_worker = [queue for queue in queues if queue.handlers]
+        self._logged_kinds: set[tuple[Queue[Any, Any], str]] = set()
 
     def maintain(self, queue: Queue[Any, Any]) -> float:
         info, now = queue.store.info(), time.monotonic()
@@ -36,4 +43,25 @@ class StoreMonitor(MaintenanceLoop):
                 logger.warning(
                     "%s %s: %s. %s", info.name, info.location, issue.message, issue.advice
                 )
+        try:
+            for worked in self._queues_of_worker:
+                self._log_unhandled_kinds(worked, info.now)
+        except StoreForbidden:
+            self._queues_of_worker = []  # a token for work only may not list jobs
         return AFTER_INTERVAL
+
+    def _log_unhandled_kinds(self, queue: Queue[Any, Any], now: float) -> None:
+        alive = [worker for worker in queue.workers() if worker.expires_at > now]
+        if not alive:
+            return  # the heartbeat of this worker is late, or it is stopping
+        for found in find_unhandled_kinds(queue, alive):
+            if (queue, found.kind) not in self._logged_kinds:
+                self._logged_kinds.add((queue, found.kind))
+                logger.warning(
+                    "queue %s: no live worker has a handler for kind %r; jobs waiting: %s%d",
+                    queue.key,
+                    found.kind,
+                    "at least " if found.may_have_more else "",
+                    found.jobs,
+                    extra={"queue": str(queue.key), "kind": found.kind},
+                )

@@ -31,6 +31,7 @@ from ackline.core.retry import BackoffLike
 from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, handler_policy
 from ackline.queue.job import Job
+from ackline.queue.job_log import log_expired
 from ackline.queue.metadata.recovery_counts import RecoveredBy
 from ackline.queue.settle import Settler
 from ackline.queue.transactions import joined_store
@@ -250,6 +251,7 @@ class Consumer(Settler[P, R]):
             # The store may reject a single transition: it must not block the others.
             verdicts = [self._expire_alone(transition) for transition in transitions]
         self.recoveries.add(recovered_by, verdicts)
+        log_expired(self.key, leases, transitions, verdicts, self.policies)
         return verdicts
 
     def _expire_alone(self, transition: Transition) -> Verdict:

@@ -130,6 +130,7 @@ class Job(Generic[P]):
         "_payload_type",
         "_queue",
         "_signal",
+        "exception",
         "record",
         "resources",
         "settled_in_transaction",
@@ -149,6 +150,8 @@ class Job(Generic[P]):
         self._payload_type = payload_type
         self._payload: Any = _UNDECODED
         self._signal: Signal | None = None
+        self.exception: BaseException | None = None
+        """Why its attempt fails, from when its handler has ended until this is logged."""
         self.settled_in_transaction: Act | None = None
         """The act that settled it in a caller's transaction, which may still be open."""
 

@@ -65,27 +65,30 @@ def transition_for(
         # If it was committed, the job is already completed and this will be rejected.
         error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
+        job.exception = error
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
     if result is None:
         return lifecycle.complete(record, None, policy)  # as below, but faster
     outcome = result if isinstance(result, OUTCOMES) else Done(result)
-    return _outcome_transition(queue, record, outcome, policy, queue.random)
+    return _outcome_transition(queue, job, outcome, policy, queue.random)
 
 
 def _outcome_transition(
     queue: Queue[Any, Any],
-    record: Record,
+    job: Job[Any],
     outcome: Outcome,
     policy: ResolvedPolicy,
     random: random.Random,
 ) -> Transition:
+    record = job.record
+    if isinstance(outcome, Dead) and outcome.__traceback__ is not None:
+        job.exception = outcome  # it was raised
     try:
         encoded = _encode_outcome(queue, outcome)
     except InvalidJob as error:
         # An invalid outcome must not reach the store, which would reject the whole batch.
-        return lifecycle.fail(
-            record, failure_from(record, _explain_coroutine(error, outcome)), policy, random
-        )
+        job.exception = _explain_coroutine(error, outcome)
+        return lifecycle.fail(record, failure_from(record, job.exception), policy, random)
     if isinstance(outcome, Done) and outcome.result_ttl is None:
         return lifecycle.complete(record, encoded, policy)  # as below, but faster
     return lifecycle.settle(

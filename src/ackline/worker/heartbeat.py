@@ -110,7 +110,6 @@ class HeartbeatSender:
                     continue
                 if not self._leased.mark_lost(job):
                     continue
-                logger.warning("job %r: its lease is lost; stopping its handler", job.id)
                 self._interrupt(job, reason)
             else:
                 job.signal.set(reason)

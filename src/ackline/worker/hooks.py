@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from ackline.core.errors import ConfigError
 from ackline.core.limits import Seconds
 from ackline.core.outcome import RaisableOutcome
 from ackline.queue import Job
-
-logger = logging.getLogger("ackline")
 
 
 class Execution:
@@ -62,6 +59,5 @@ def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseEx
         except RaisableOutcome as outcome:
             execution.result, execution.error = outcome, None
         except BaseException as error:
-            logger.exception("an after hook failed for job %r; the attempt fails", job.id)
             return error
     return None

@@ -13,14 +13,17 @@ from typing import Any
 
 from ackline.core import lifecycle
 from ackline.core.config import ResolvedPolicy
+from ackline.core.events import Act
 from ackline.core.fork_safety import renew_locks_after_fork
-from ackline.core.job import NO_OPTIONS, Record, State
-from ackline.core.lifecycle import Transition, Verdict, journal_note
+from ackline.core.job import NO_OPTIONS, Record
+from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import Seconds, as_seconds
 from ackline.queue import Handler, Job, Queue
 from ackline.queue.job import NO_RESOURCES
-from ackline.worker.handler_outcome import NotCommitted
+from ackline.worker.job_log import JobLog
 from ackline.worker.timers import Timer
+
+logger = logging.getLogger("ackline")
 
 _decision_lock = threading.Lock()
 """Guards the decision how a job ends. All jobs share it: it is locked only briefly."""
@@ -41,6 +44,8 @@ class LeasedJob(Job[Any]):
         "owning_queue",
         "policy",
         "release_requested",
+        "run_seconds",
+        "run_started",
         "settling",
         "task",
         "task_started",
@@ -68,6 +73,10 @@ class LeasedJob(Job[Any]):
         """Called by `forget`, when the outcome is stored or the lease is lost."""
         self.leased_until = 0.0
         """Until when, by the same clock, the lease lasts if no heartbeat reaches the store."""
+        self.run_started = 0.0
+        """When its handler was called, by the same clock; 0 before."""
+        self.run_seconds: float | None = None
+        """How long its handler ran; known if the attempt failed, or if somebody wants to know."""
         self.lost = False
         self.handler_ended = False
         self.release_requested = False
@@ -170,9 +179,6 @@ class SettleBuffer:
         return len(self._settled)
 
 
-logger = logging.getLogger("ackline")
-
-
 class LeasedJobs:
     """The leased jobs of one queue, and the outcomes to be stored."""
 
@@ -181,9 +187,11 @@ class LeasedJobs:
         queue: Queue[Any, Any],
         settle_buffer: SettleBuffer,
         submit: Callable[[Sequence[LeasedJob]], None],
-        resources: Mapping[str, Any] = NO_RESOURCES,
+        resources: Mapping[str, Any],
+        log: JobLog,
     ) -> None:
         self.queue = queue
+        self.log = log
         self._resources = resources
         self.settle_buffer = settle_buffer
         self.jobs: set[LeasedJob] = set()
@@ -236,38 +244,15 @@ class LeasedJobs:
             self.settle_buffer.put(job, lifecycle.release(job.record, job.policy, note))
 
     def record_verdicts(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
-        """Forget jobs that the store has answered for, and log outcomes that it rejected."""
+        """Forget jobs that the store has answered for, and log how they ended."""
         self.jobs.difference_update([job for job, _ in batch])
+        logs_all = self.log.logs_completed
         for (job, transition), verdict in zip(batch, verdicts, strict=True):
             job.forget()
-            if job.settled_in_transaction:
-                self._log_transaction(job, transition, verdict)
-            elif not verdict.applied:
-                logger.warning(
-                    "job %r of %s: %s was rejected, its lease was lost (it is %s now)",
-                    job.id,
-                    self.queue.key,
-                    transition.act,
-                    verdict.state or "gone",
-                )
-
-    def _log_transaction(self, job: LeasedJob, transition: Transition, verdict: Verdict) -> None:
-        """Log how a job ended that was settled in a transaction: once committed, that one wins."""
-        detail = journal_note(transition) or transition.act
-        if verdict.applied and job.settled_in_transaction is transition.act:
-            # Both transitions are the same act, so it does not matter which one was applied.
-            explanation = "it failed in its transaction, or that was rolled back (%s)"
-        elif verdict.applied:
-            explanation = "its transaction was rolled back (%s)"
-        elif verdict.state is State.PROCESSING:
-            explanation = (
-                "its transaction is still open, or its lease was lost (%s); its lease decides"
-            )
-        elif transition.failure is not None and transition.failure.type != NotCommitted.__name__:
-            explanation = "its handler failed after it was settled (%s)"
-        else:
-            return
-        logger.warning(f"job %r of %s: {explanation}", job.id, self.queue.key, detail)
+            completed = transition.act is Act.COMPLETE and verdict.applied
+            if logs_all or not completed or job.settled_in_transaction:
+                self.log.settled(job, transition, verdict)
+                job.exception = None  # it refers to the job, by the frames of its traceback
 
     def mark_lost(self, job: LeasedJob) -> bool:
         """Forget a job whose lease is lost: what its handler returns no longer counts.
@@ -277,6 +262,7 @@ class LeasedJobs:
         if not job.mark_lost():
             return False
         self.forget(job)
+        self.log.lost(job, "its handler is stopped")
         return True
 
     def drop_unstorable(self, batch: Sequence[Settled]) -> None:

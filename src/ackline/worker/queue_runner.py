@@ -20,6 +20,7 @@ from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.fair_share import FairShare
 from ackline.worker.heartbeat import HeartbeatSender
 from ackline.worker.hooks import Hooks
+from ackline.worker.job_log import JobLog
 from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, SettleBuffer
 from ackline.worker.lifespan import Resources
 from ackline.worker.processes.started_jobs import inherited_writer
@@ -43,9 +44,11 @@ class QueueRunner:
         resources: Resources,
         fair_share: FairShare,
         weight: float,
+        log_jobs: bool,
         stop_worker: Callable[[AcklineError], None],
     ) -> None:
         self.queue = queue
+        self._log = JobLog(queue.key, worker_id, enabled=log_jobs)
         self._handler_loop = handler_loop
         self._concurrency = concurrency
         self._stop_worker = stop_worker
@@ -53,7 +56,7 @@ class QueueRunner:
         settle_buffer = SettleBuffer(
             queue.store.capabilities.batch_size // 2, lambda: not self._buffered_jobs()
         )
-        self._leased = LeasedJobs(queue, settle_buffer, self._submit, resources)
+        self._leased = LeasedJobs(queue, settle_buffer, self._submit, resources, self._log)
         self._claim_loop = ClaimLoop(
             self._leased,
             worker_id,
@@ -113,6 +116,7 @@ class QueueRunner:
         self.try_step(self._claim_loop.listener.close)
         self.try_step(self._heartbeat.stop)
         self.try_step(self._timers.stop)
+        self.try_step(self._log.log_omitted)
         for executor in self._executors.values():
             self.try_step(executor.stop)
 
@@ -135,6 +139,7 @@ class QueueRunner:
             self._timers,
             self._claim_loop.before_inline_run,
             inherited_writer(),
+            lambda: self._log.logs_completed,
         )
         executors: dict[bool, Executor] = {}
         if handlers.has_sync:
@@ -178,6 +183,7 @@ class QueueRunner:
             self._timers.call_later(STOP_TIMEOUT, lambda: executor.give_up_on(job))
 
     def _after_heartbeat(self) -> None:
+        self._log.log_omitted()
         for executor in self._executors.values():
             self._leased.release(executor.take_stale(), "waited too long for a free thread")
             if executor.blocked_by_hung_handlers:

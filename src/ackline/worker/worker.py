@@ -76,6 +76,7 @@ class WorkerOptions(TypedDict, total=False):
     lifespan: LifespanFunction | None
     maintenance: bool
     recovery: bool
+    log_jobs: bool
 
 
 class Worker:
@@ -85,6 +86,7 @@ class Worker:
     If it cannot keep up, the queues share it by their `weights`, one for each queue, equal by
     default. `lifespan` is a generator function that opens what handlers need before the first
     claim, yields it as a dict (`job.resources`), and closes it after the last handler.
+    Failed attempts are logged unless `log_jobs` is False.
 
     Others recover its jobs after `heartbeat_ttl` seconds without a heartbeat.
 
@@ -107,6 +109,7 @@ class Worker:
         lifespan: LifespanFunction | None = None,
         maintenance: bool = True,
         recovery: bool = True,
+        log_jobs: bool = True,
     ) -> None:
         queues, lifespan = _unpack_application(queues, lifespan)
         _require_handlers(queues)
@@ -126,6 +129,7 @@ class Worker:
         self._handler_loop: HandlerLoop | None = None
         self._runs_maintenance = maintenance
         self._runs_recovery = recovery
+        self._log_jobs = log_jobs
         self._maintenance: Maintenance | None = None
         self._runners: list[QueueRunner] = []
         self._stop = threading.Event()
@@ -178,7 +182,8 @@ class Worker:
         if self._runs_maintenance:
             self._maintenance = Maintenance(self.queues, recovery=self._runs_recovery)
             self._maintenance.start()
-        logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
+        names = ", ".join(str(queue.key) for queue in self.queues)
+        logger.info("worker %s started on %s", self.id, names, extra={"worker": self.id})
 
     def _open_resources(self) -> Mapping[str, Any]:
         is_async = any(queue.handlers.has_async for queue in self.queues)
@@ -214,6 +219,7 @@ class Worker:
                     resources=resources,
                     fair_share=fair_share,
                     weight=weight,
+                    log_jobs=self._log_jobs,
                     stop_worker=self.stop_with_error,
                 )
             )
@@ -247,7 +253,7 @@ class Worker:
         self._stop.clear()
         # A new event: threads that are left behind must still see that they have to stop now.
         self._stop_now = threading.Event()
-        logger.info("worker %s stopped", self.id)
+        logger.info("worker %s stopped", self.id, extra={"worker": self.id})
 
     def _shut_down(self, grace: float, interrupt_seconds: float, stop_now: threading.Event) -> None:
         runners, maintenance = self._runners, self._maintenance

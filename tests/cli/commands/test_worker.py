@@ -116,7 +116,7 @@ def test_sigterm_drains(start, queues):
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     assert queue.status("running").state is State.COMPLETED
-    assert "running attempt 1 ended" in answer.err
+    assert "job 'running' (default, queue email): attempt 1 ended as completed in" in answer.err
     assert "stopped" in answer.err
 
 

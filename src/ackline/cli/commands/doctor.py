@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -21,9 +20,10 @@ from ackline.cli.output.versions import ackline_version, python_version
 from ackline.cli.session import Session
 from ackline.core.config import QueueSettings
 from ackline.core.job import State
+from ackline.maintenance.unhandled_kinds import find_unhandled_kinds
 from ackline.queue import Queue, RecoveryStats
 from ackline.queues import Queues
-from ackline.stores.contract import Filter, QueueInfo, StoreInfo, WorkerRecord
+from ackline.stores.contract import QueueInfo, StoreInfo, WorkerRecord
 from ackline.stores.registry import sqlite_file_of
 
 CLOCK_LIMIT = 1.0
@@ -40,9 +40,6 @@ MIN_FREE_DISK = 128 * 1024 * 1024
 
 NO_WORKER_AFTER = 60.0
 """Seconds after which queued jobs without a worker are an error, not just a restart."""
-
-CHECKED_JOBS = 200
-"""Next jobs of a queue whose kinds are checked: those that no worker handles gather there."""
 
 READER_LATE_AFTER = 86400.0
 """Seconds that a registered reader may be behind."""
@@ -193,22 +190,15 @@ def _no_handler(
     queue: Queue[Any, Any], name: str, alive: list[WorkerRecord], now: float
 ) -> Iterator[Finding]:
     """Kinds of queued jobs that no live worker has a handler for."""
-    handled = [worker.heartbeat.kinds for worker in alive]
-    if None in handled:
-        return
-    known = {kind for kinds in handled for kind in kinds or ()}
-    which = Filter(states=frozenset({State.QUEUED}))
-    page = queue.store.page(queue.key, which, None, CHECKED_JOBS)
-    waiting = [job for job in page.jobs if job.kind not in known]
-    for kind, number in Counter(job.kind for job in waiting).items():
-        waited = now - min(job.created_at for job in waiting if job.kind == kind)
-        at_least = "at least " if page.cursor is not None else ""
+    for found in find_unhandled_kinds(queue, alive):
+        waited = now - found.oldest_created_at
+        at_least = "at least " if found.may_have_more else ""
         yield Finding(
             "error" if waited > NO_WORKER_AFTER else "warning",
             name,
-            f"{at_least}{pluralize(number, 'job')} of kind {kind!r}, which no live worker handles, "
-            f"oldest {duration(waited)}",
-            f"start a worker that handles it; see ackline list {name} --kind {safe(kind)}",
+            f"{at_least}{pluralize(found.jobs, 'job')} of kind {found.kind!r}, which no live "
+            f"worker handles, oldest {duration(waited)}",
+            f"start a worker that handles it; see ackline list {name} --kind {safe(found.kind)}",
         )
 
 

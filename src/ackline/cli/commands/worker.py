@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +21,7 @@ from ackline.cli.options.worker_targets import WorkerTargets, load_targets
 from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
 from ackline.logs import LogFormat
-from ackline.queue import Job, Queue
+from ackline.queue import Queue
 
 if TYPE_CHECKING:
     from ackline.worker import Worker
@@ -75,6 +74,9 @@ SWITCH_INTERVAL = 0.0005
 @click.option(
     "--recovery/--no-recovery", default=True, help="Recover expired leases in this process."
 )
+@click.option(
+    "--job-log/--no-job-log", default=True, help="Log failed attempts, and with -v every job."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log a line for each job.")
 @logging_options.format_option
 @click.option("--id", hidden=True)
@@ -90,6 +92,7 @@ def worker(
     heartbeat_ttl: float,
     maintenance: bool,
     recovery: bool,
+    job_log: bool,
     verbose: bool,
     log_format: LogFormat,
     id: str | None,
@@ -118,13 +121,13 @@ def worker(
     if processes == 1:
         worker = loaded.worker or _new_worker(
             loaded,
-            verbose,
             concurrency=concurrency,
             weights=weights,
             grace=grace,
             heartbeat_ttl=heartbeat_ttl,
             maintenance=maintenance,
             recovery=recovery,
+            log_jobs=job_log,
         )
         _run(worker, id)
         return
@@ -134,6 +137,7 @@ def worker(
     options += ["--maintenance" if maintenance else "--no-maintenance"]
     options += ["--recovery" if recovery else "--no-recovery"]
     options += ["--queues", names] if names is not None else []
+    options += ["--job-log" if job_log else "--no-job-log"]
     options += ["--verbose"] * verbose + log_options
     _supervise(loaded.queues, [*targets, *options], processes, grace)
 
@@ -162,11 +166,10 @@ def _require_weights(queues: Sequence[Queue[Any, Any]], weights: Sequence[float]
         )
 
 
-def _new_worker(loaded: WorkerTargets, verbose: bool, **options: Any) -> Worker:
-    from ackline.worker import Hooks, Worker
+def _new_worker(loaded: WorkerTargets, **options: Any) -> Worker:
+    from ackline.worker import Worker
 
-    hooks = Hooks(before=[record_start], after=[log_job]) if verbose else Hooks()
-    return Worker(*loaded.queues, hooks=hooks, lifespan=loaded.lifespan, **options)
+    return Worker(*loaded.queues, lifespan=loaded.lifespan, **options)
 
 
 def _run(worker: Worker, id: str | None) -> None:
@@ -198,26 +201,3 @@ def _supervise(
     logger.info("supervisor %d of %s", os.getpid(), pluralize(processes, "process", "processes"))
     Supervisor(queues, command_for, processes=processes, grace=grace).run()
     logger.info("supervisor %d stopped", os.getpid())
-
-
-# --- logging ---
-
-
-_started: dict[tuple[str, int], float] = {}
-
-
-def record_start(job: Job[Any]) -> None:
-    """Remember when a handler started, with --verbose."""
-    _started[job.id, job.record.token] = time.perf_counter()
-
-
-def log_job(job: Job[Any], execution: Any) -> None:
-    """Log a job when its handler has ended, with --verbose."""
-    started_at = _started.pop((job.id, job.record.token), None)
-    took = "" if started_at is None else f" in {(time.perf_counter() - started_at) * 1000:.0f} ms"
-    outcome = "ended"
-    if execution.error is not None:
-        outcome = f"failed ({type(execution.error).__name__}: {safe(str(execution.error))})"
-    logger.debug(
-        "%s: %s %s attempt %d %s%s", job.queue, job.kind, safe(job.id), job.attempts, outcome, took
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from ackline.core.job import QueueKey, State
@@ -15,6 +16,8 @@ from ackline.service.webhooks.concurrency import delivery_groups
 from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.service.webhooks.worker import DeliveryWorker
 from ackline.stores.contract import KeyValue, Store
+
+logger = logging.getLogger("ackline.service")
 
 DISCOVER_EVERY = 1.0
 PROMOTE_EVERY = 1.0
@@ -130,6 +133,8 @@ class BackgroundLoops:
         """Start every loop in its own thread."""
         for loop in self.loops:
             loop.start()
+        intervals = ", ".join(f"{loop.name} every {loop.interval:g} s" for loop in self.loops)
+        logger.info("maintenance started: %s", intervals)
 
     def stop(self) -> None:
         """Stop every loop after the step in progress."""

@@ -76,6 +76,8 @@ class DeliveryWorker:
                 concurrency=settings.concurrency,
                 grace=settings.timeout,
                 maintenance=False,
+                # Receivers that fail are not failures of this service; the API shows them.
+                log_jobs=False,
             )
             worker.start()
             self._worker = worker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class AsyncExecutor(Executor):
         """The worker starts the loop, which all its async executors share."""
 
     def submit(self, batch: Sequence[LeasedJob]) -> None:
-        self._check_tracing()
+        self._check_observers()
         self._buffer_jobs(batch)
         self._call_soon(self._start_buffered)
 
@@ -106,6 +107,7 @@ class AsyncExecutor(Executor):
                 return
             if self._started_jobs is not None:
                 self._started_jobs.add(job)
+            job.run_started = time.monotonic()
             if self.hooks.before or job.policy.timeout is not None:
                 self.before_handler(job)
             function = job.handler.function

@@ -48,6 +48,8 @@ class ExecutorContext:
     before_inline_run: Callable[[], None]
     """Called before a job is run in the thread that claimed it: another thread has to listen."""
     started_jobs: StartedJobsWriter | None = None
+    measures_runs: Callable[[], bool] = lambda: False
+    """Whether somebody wants to know how long completed jobs took."""
 
 
 def _lease_not_kept(job: LeasedJob, error: BaseException) -> BaseException:
@@ -76,6 +78,8 @@ class Executor(ABC):
         self.hooks = context.hooks
         self.buffer: deque[LeasedJob] = deque()
         self._settle = context.settle
+        self._measures_runs = context.measures_runs
+        self._measures_completed = False
         self._timers = context.timers
         self._before_inline_run = context.before_inline_run
         self._started_jobs = context.started_jobs
@@ -124,9 +128,10 @@ class Executor(ABC):
             job.buffered_at = now
         self.buffer.extend(batch)
 
-    def _check_tracing(self) -> None:
-        # Each time: a program may start tracing after its worker has started.
+    def _check_observers(self) -> None:
+        # Each time: a program may start tracing, or change a log level, after the worker's start.
         self._spans = self._spans or tracing.handler_spans()
+        self._measures_completed = self._measures_runs()
 
     def take_buffered(self) -> list[LeasedJob]:
         """Remove and return the buffered jobs."""
@@ -166,12 +171,17 @@ class Executor(ABC):
             result, error = error, None
         if job.lost or job.settling:
             # What `before` hooks have opened must be closed all the same.
-            run_after_hooks(job, Execution(result, error), self.hooks)
+            self._run_after_hooks(job, result, error)
         elif job.release_requested and error is not None:
-            run_after_hooks(job, Execution(result, error), self.hooks)
+            self._run_after_hooks(job, result, error)
             self._settle(job, lifecycle.release(job.record, job.policy, "the worker stopped"))
         else:
             self._settle_as(job, result, error, self.hooks)
+
+    def _run_after_hooks(self, job: LeasedJob, result: object, error: BaseException | None) -> None:
+        """Run the hooks of a job whose outcome they cannot change."""
+        if hook_error := run_after_hooks(job, Execution(result, error), self.hooks):
+            logger.error("job %r: an after hook failed", job.id, exc_info=hook_error)
 
     def _settle_as(
         self, job: LeasedJob, result: object, error: BaseException | None, hooks: Hooks
@@ -184,8 +194,9 @@ class Executor(ABC):
             transition = transition_for(job.owning_queue, job, job.policy, result, error, hooks)
         except BaseException as unexpected:
             # Whatever the error: a job that is never settled would stay leased forever.
-            logger.exception("job %r: its outcome could not be applied; the attempt fails", job.id)
             transition = _fail_with(job, unexpected)
+        if job.run_started and (transition.act is not Act.COMPLETE or self._measures_completed):
+            job.run_seconds = time.monotonic() - job.run_started
         self._settle(job, transition)
 
     def before_handler(self, job: LeasedJob) -> None:
@@ -204,10 +215,7 @@ class Executor(ABC):
 
     def _settle_hung(self, job: LeasedJob) -> None:
         if not job.lost and not job.settling:
-            logger.error(
-                "job %r: its handler did not stop after its timeout; the attempt has failed",
-                job.id,
-            )
+            logger.warning("job %r: its handler did not stop after its timeout", job.id)
             # Without hooks: the handler's own thread runs them if it ever ends.
             self._settle_as(job, None, None, NO_HOOKS)
         self.give_up_on(job)

@@ -60,7 +60,7 @@ class ThreadExecutor(Executor):
         if not self._start_inline(job):
             return False
         try:
-            self._check_tracing()
+            self._check_observers()
             # First: another thread serves the queue if the job takes long after all.
             self._before_inline_run()
             self._run_timed(job)
@@ -69,7 +69,7 @@ class ThreadExecutor(Executor):
         return True
 
     def submit(self, batch: Sequence[LeasedJob]) -> None:
-        self._check_tracing()
+        self._check_observers()
         self._buffer_jobs(batch)
         if not self._add_threads(1) or len(self.buffer) > 1:
             # Jobs beyond the one that a woken thread takes may get stuck behind a slow one.
@@ -222,6 +222,7 @@ class ThreadExecutor(Executor):
         try:
             if self._started_jobs is not None:
                 self._started_jobs.add(job)
+            job.run_started = time.monotonic()
             if self.hooks.before or job.policy.timeout is not None:
                 self.before_handler(job)
             function = job.handler.function
