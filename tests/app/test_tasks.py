@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -256,9 +257,14 @@ def test_a_schedule_enqueues_its_task(app: App) -> None:
     @app.task(kind="tick")
     def tick() -> None: ...
 
+    @app.every(timedelta(minutes=5))
+    @app.task(kind="poll", queue="polls")
+    def poll() -> None: ...
+
+    assert [each.cron for each in app.queues["polls"].schedules] == ["@every 300s"]
     [daily] = app.queues["reports"].schedules
     [often] = app.queues["default"].schedules
-    assert (daily.name, daily.payload, daily.timezone) == (
+    assert (daily.name, daily.payload, daily.tz) == (
         report.kind,
         {"of": "today"},
         "Europe/Berlin",

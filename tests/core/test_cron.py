@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import zoneinfo
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +50,7 @@ def test_the_latest_ticks_are_kept_when_there_are_too_many() -> None:
 
 
 def test_job_ids_are_the_same_everywhere() -> None:
-    schedule = Schedule("nightly", "0 3 * * *", timezone="Europe/Berlin")
+    schedule = Schedule("nightly", "0 3 * * *", tz="Europe/Berlin")
     tick = schedule.next_tick(at("2026-07-01T12:00"))
     assert schedule.job_id(tick) == "nightly@2026-07-02T01:00:00Z"
 
@@ -58,7 +59,7 @@ class TestSummerTime:
     """Europe/Berlin: 02:00 → 03:00 on 2026-03-29, 03:00 → 02:00 on 2026-10-25."""
 
     def test_an_hour_that_is_skipped_runs_once_after_the_gap(self) -> None:
-        schedule = Schedule("s", "30 2 * * *", timezone="Europe/Berlin")
+        schedule = Schedule("s", "30 2 * * *", tz="Europe/Berlin")
         ticks = schedule.ticks_between(at("2026-03-28T12:00"), at("2026-03-30T12:00"))
         assert shown(ticks, "Europe/Berlin") == [
             "2026-03-29T03:00:00+02:00",
@@ -66,7 +67,7 @@ class TestSummerTime:
         ]
 
     def test_an_hour_that_comes_twice_runs_once(self) -> None:
-        schedule = Schedule("s", "30 2 * * *", timezone="Europe/Berlin")
+        schedule = Schedule("s", "30 2 * * *", tz="Europe/Berlin")
         ticks = schedule.ticks_between(at("2026-10-24T12:00"), at("2026-10-26T12:00"))
         assert shown(ticks, "Europe/Berlin") == [
             "2026-10-25T02:30:00+02:00",
@@ -74,14 +75,14 @@ class TestSummerTime:
         ]
 
     def test_every_ten_minutes_stays_every_ten_minutes(self) -> None:
-        schedule = Schedule("s", "*/10 * * * *", timezone="Europe/Berlin")
+        schedule = Schedule("s", "*/10 * * * *", tz="Europe/Berlin")
         for day in ("2026-03-29", "2026-10-25"):
             start = at(f"{day}T00:00")
             ticks = schedule.ticks_between(start, start + 4 * 3600)
             assert ticks == [start + 600 * n for n in range(1, 25)]
 
     def test_a_missed_tick_is_found_within_the_repeated_hour(self) -> None:
-        schedule = Schedule("s", "30 2 * * *", timezone="Europe/Berlin")
+        schedule = Schedule("s", "30 2 * * *", tz="Europe/Berlin")
         before, within = at("2026-10-25T00:00Z"), at("2026-10-25T01:15Z")
         assert shown(schedule.ticks_between(before, within)) == ["2026-10-25T00:30:00+00:00"]
 
@@ -100,7 +101,7 @@ class TestSummerTime:
 def test_ticks_found_backwards_are_those_found_forwards(
     cron: str, zone: str, start: int, span: int
 ) -> None:
-    schedule = Schedule("s", cron, timezone=zone)
+    schedule = Schedule("s", cron, tz=zone)
     forwards, tick = [], schedule.next_tick(start)
     while tick <= start + span:
         forwards.append(tick)
@@ -146,7 +147,7 @@ class TestRefused:
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "Europe"])
     def test_a_zone_that_nobody_knows(self, zone: str) -> None:
         with pytest.raises(ConfigError, match="time zone"):
-            Schedule("s", "* * * * *", timezone=zone)
+            Schedule("s", "* * * * *", tz=zone)
 
     def test_a_catch_up_that_nobody_knows(self) -> None:
         with pytest.raises(ConfigError, match="catch_up"):
@@ -161,3 +162,54 @@ class TestRefused:
             Schedule("s" * 490, "* * * * *")
         with pytest.raises(InvalidName):
             Schedule("", "* * * * *")
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "following"),
+        [
+            ("@hourly", "2026-03-28T13:00:00+00:00"),
+            ("@daily", "2026-03-29T00:00:00+00:00"),
+            ("@weekly", "2026-03-29T00:00:00+00:00"),
+            ("@monthly", "2026-04-01T00:00:00+00:00"),
+            ("@yearly", "2027-01-01T00:00:00+00:00"),
+        ],
+    )
+    def test_the_tick_after_noon(self, name: str, following: str) -> None:
+        assert shown([Schedule("s", name).next_tick(at("2026-03-28T12:00"))]) == [following]
+
+    def test_a_day_begins_in_the_schedules_zone(self) -> None:
+        tick = Schedule("s", "@daily", tz="Europe/Berlin").next_tick(at("2026-03-28T12:00"))
+        assert shown([tick], "Europe/Berlin") == ["2026-03-29T00:00:00+01:00"]
+
+
+class TestIntervals:
+    EVERY = Schedule("s", timedelta(minutes=5))
+
+    def test_is_stored_as_text(self) -> None:
+        assert self.EVERY.cron == "@every 300s"
+        assert Schedule("s", "@every 300s") == self.EVERY
+
+    def test_ticks_are_aligned_to_the_epoch(self) -> None:
+        assert self.EVERY.next_tick(600.0) == 900.0
+        assert self.EVERY.next_tick(599.9) == 600.0
+        assert self.EVERY.ticks_between(600.0, 1500.0) == [900.0, 1200.0, 1500.0]
+        assert self.EVERY.ticks_between(1500.0, 1500.0) == []
+
+    def test_a_downtime_costs_no_more_than_its_ticks(self) -> None:
+        ticks = Schedule("s", timedelta(seconds=1), catch_up="all").due(0.0, 1e9)
+        assert (len(ticks), ticks[-1]) == (1000, 1e9)
+        assert self.EVERY.due(0.0, 1e9) == [999_999_900.0]
+
+    @pytest.mark.parametrize(
+        "interval",
+        [timedelta(0), timedelta(seconds=-5), timedelta(seconds=1.5), timedelta(days=9999)],
+    )
+    def test_an_interval_that_cannot_be(self, interval: timedelta) -> None:
+        with pytest.raises(ConfigError, match="interval"):
+            Schedule("s", interval)
+
+    @pytest.mark.parametrize("text", ["@every", "@every 5m", "@every -5s", "@often"])
+    def test_text_that_means_nothing(self, text: str) -> None:
+        with pytest.raises(ConfigError, match="@daily"):
+            Schedule("s", text)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +92,19 @@ def test_many_instances_make_one_job_a_tick(queue: Queue[Any, Any], clock: Manua
             scheduler.step()
     assert len(ids(queue)) == 5
     assert sum(scheduler.stats().done.get("fired", 0) for scheduler in schedulers) == 5
+
+
+@pytest.mark.every_store
+def test_an_interval_makes_one_job_a_tick_for_the_fleet(
+    queue: Queue[Any, Any], clock: ManualClock
+) -> None:
+    often = Schedule("often", timedelta(seconds=20))
+    schedulers = [Scheduler(queue, [often]) for _ in range(3)]
+    for _ in range(5):
+        for scheduler in schedulers:
+            scheduler.step()
+        clock.advance(10)
+    assert ids(queue) == ["often@2026-01-01T00:00:40Z", "often@2026-01-01T00:01:00Z"]
 
 
 class TestAfterADowntime:

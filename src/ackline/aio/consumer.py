@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 from ackline.aio.base import AsyncQueueBase
 from ackline.aio.listener import AsyncListener
 from ackline.core import lifecycle
-from ackline.core.cron import CatchUp, Schedule
+from ackline.core.cron import CatchUp, Every, Schedule
 from ackline.core.limits import Seconds, optional_seconds, some_seconds
 from ackline.core.retry import BackoffLike
 from ackline.queue import Job, Queue
@@ -91,22 +91,22 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
     def every(
         self,
-        cron: str,
+        when: Every,
         payload: Any = None,
         *,
         name: str | None = None,
         kind: str = DEFAULT_KIND,
-        timezone: str = "UTC",
+        tz: str = "UTC",
         catch_up: CatchUp = "one",
         **options: Any,
     ) -> Schedule:
-        """Enqueue a job at each tick of a cron expression, from any running worker."""
+        """Enqueue a job at each tick of a schedule, from any running worker."""
         return self.sync.every(
-            cron,
+            when,
             payload,
             name=name,
             kind=kind,
-            timezone=timezone,
+            tz=tz,
             catch_up=catch_up,
             **options,
         )

@@ -29,7 +29,7 @@ from ackline.aio import AsyncQueues
 from ackline.app.middleware import Middleware
 from ackline.app.task import AsyncTask, BaseTask, EnqueueRequest, Task
 from ackline.core.config import suggestion_for, suggests_options
-from ackline.core.cron import CatchUp
+from ackline.core.cron import CatchUp, Every
 from ackline.core.errors import ConfigError
 from ackline.core.limits import Seconds
 from ackline.core.retry import BackoffLike
@@ -157,7 +157,7 @@ class App:
 
     def every(
         self,
-        cron: str,
+        when: Every,
         *,
         tz: str = "UTC",
         arguments: Mapping[str, Any] | None = None,
@@ -165,7 +165,7 @@ class App:
         catch_up: CatchUp = "one",
         **settings: Unpack[TaskSettings],
     ) -> TaskDecorator:
-        """Enqueue a task at each tick of a cron expression: one job per tick, whoever runs it.
+        """Enqueue a task at each tick of a cron expression, `@daily` or interval, once per tick.
 
         It decorates a task, or a function that becomes one with the settings that `task` takes.
 
@@ -182,7 +182,7 @@ class App:
                 names = ", ".join(sorted(settings))
                 raise ConfigError(f"{function!r} is a task already: pass {names} to app.task")
             payload = task.arguments.pack((), dict(arguments or {}))
-            self._add_schedule(task, name or task.kind, cron, payload, tz, catch_up)
+            self._add_schedule(task, name or task.kind, when, payload, tz, catch_up)
             return task
 
         return cast(TaskDecorator, schedule)
@@ -409,13 +409,13 @@ def _add_schedule(
     queues: Queues,
     task: BaseTask[..., Any],
     name: str,
-    cron: str,
+    when: Every,
     payload: Mapping[str, Any],
     tz: str,
     catch_up: CatchUp,
 ) -> None:
     queues[task.queue_name].every(
-        cron, payload, name=name, kind=task.kind, timezone=tz, catch_up=catch_up
+        when, payload, name=name, kind=task.kind, tz=tz, catch_up=catch_up
     )
 
 

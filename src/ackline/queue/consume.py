@@ -13,7 +13,7 @@ import msgspec
 
 from ackline.core import lifecycle
 from ackline.core.config import suggestion_for
-from ackline.core.cron import CatchUp, Schedule
+from ackline.core.cron import CatchUp, Every, Schedule
 from ackline.core.errors import TRANSIENT_ERRORS, CannotJoin, ConfigError, StoreError
 from ackline.core.ids import new_id
 from ackline.core.job import Record, State
@@ -94,23 +94,24 @@ class Consumer(Settler[P, R]):
 
     def every(
         self,
-        cron: str,
+        when: Every,
         payload: Any = None,
         *,
         name: str | None = None,
         kind: str = DEFAULT_KIND,
-        timezone: str = "UTC",
+        tz: str = "UTC",
         catch_up: CatchUp = "one",
         **options: Any,
     ) -> Schedule:
-        """Enqueue a job at each tick of a cron expression, by whichever worker runs.
+        """Enqueue a job at each tick of a schedule, by whichever worker runs.
 
-        The queue's workers share the schedule: there is one job per tick. It is named after its
-        kind unless you give a name.
+        It ticks by a cron expression, by `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`,
+        or each time that a `timedelta` of whole seconds has passed. The queue's workers share it:
+        there is one job per tick. It is named after its kind unless you give a name.
 
         >>> queue.every("0 3 * * *", {"of": "yesterday"}, kind="report")  # doctest: +SKIP
         """
-        schedule = Schedule(name or kind, cron, kind, payload, timezone, catch_up, options)
+        schedule = Schedule(name or kind, when, kind, payload, tz, catch_up, options)
         if any(schedule.name == other.name for other in self.schedules):
             raise ConfigError(
                 f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"

@@ -48,7 +48,7 @@ class StoredSchedule(msgspec.Struct):
     cron: str
     kind: str = "default"
     payload: Any = None
-    timezone: str = "UTC"
+    tz: str = "UTC"
     catch_up: str = "one"
     options: dict[str, Any] = {}
 
@@ -59,7 +59,7 @@ class StoredSchedule(msgspec.Struct):
             self.cron,
             self.kind,
             self.payload,
-            self.timezone,
+            self.tz,
             self.catch_up,  # type: ignore[arg-type]
             self.options,
         )
@@ -198,7 +198,7 @@ def _value(schedule: Schedule) -> bytes:
         schedule.cron,
         schedule.kind,
         schedule.payload,
-        schedule.timezone,
+        schedule.tz,
         schedule.catch_up,
         dict(schedule.options),
     )

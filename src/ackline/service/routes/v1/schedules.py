@@ -205,7 +205,7 @@ def _document(queue: str, schedule: Schedule, now: float) -> ScheduleDocument:
         cron=schedule.cron,
         kind=schedule.kind,
         payload=schedule.payload,
-        timezone=schedule.timezone,
+        timezone=schedule.tz,
         catch_up=schedule.catch_up,
         options=dict(schedule.options),
         next_at=schedule.next_tick(now),
