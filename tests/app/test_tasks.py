@@ -40,6 +40,17 @@ def test_a_worker_runs_what_is_enqueued(app: App) -> None:
         assert welcome.result(queued.id, wait=10) == "plain: welcome, ann"
 
 
+def test_jobs_have_the_tags_of_their_task_unless_the_call_says_else(app: App) -> None:
+    @app.task(queue="email", tags=["mail"])
+    def welcome(to: str) -> None: ...
+
+    welcome.enqueue("ann")
+    welcome.options(tags=["vip", "mail", "vip"]).enqueue("bob")
+
+    jobs = app.queues["email"].jobs(tags=["mail"])
+    assert [job.tags for job in jobs] == [("mail",), ("mail", "vip")]
+
+
 @pytest.mark.every_store
 def test_a_call_returns_the_result(app: App) -> None:
     @app.task

@@ -94,6 +94,18 @@ class TestSameId:
         assert [job.payload for job in queue.claim(10)] == [0]
 
 
+class TestTags:
+    def test_a_job_has_its_tags_once_and_sorted(self, queue: Queue[Any, Any]) -> None:
+        queue.enqueue(1, tags=["vip", "eu", "vip"])
+        queue.enqueue(2, tags="vip")
+        assert [job.tags for job in queue.claim(2)] == [("eu", "vip"), ("vip",)]
+
+    @pytest.mark.parametrize("tags", [[1], [""], ["x" * 101], list(map(str, range(21))), 7])
+    def test_tags_are_a_few_short_strings(self, queue: Queue[Any, Any], tags: Any) -> None:
+        with pytest.raises(ackline.InvalidJob, match="tag"):
+            queue.enqueue(1, tags=tags)
+
+
 class TestMany:
     def test_options_hold_for_all_unless_a_job_has_its_own(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue_many([1, NewJob(2, priority=9), 3], kind="bulk", priority=0)

@@ -1013,7 +1013,7 @@ export interface paths {
         };
         /**
          * Search jobs
-         * @description Jobs whose id is or starts with this text, then of this kind, then by their payload.
+         * @description Jobs whose id is or starts with this text, then of this kind or tag, then by their payload.
          *
          *     Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
          *     enough, the result is not complete.
@@ -1626,6 +1626,8 @@ export interface components {
             /** @default null */
             states: components["schemas"]["State"][] | null;
             /** @default null */
+            tags: string[] | null;
+            /** @default null */
             text: string | null;
         };
         /** HealthIssue */
@@ -1673,6 +1675,10 @@ export interface components {
             /** @default null */
             callback_url: string | null;
             /** @default null */
+            custom_ack_timeout: number | null;
+            /** @default null */
+            custom_max_attempts: number | null;
+            /** @default null */
             delay: number | null;
             /** @default null */
             group: string | null;
@@ -1697,6 +1703,8 @@ export interface components {
             result_ttl: number | null;
             /** @default null */
             run_at: number | null;
+            /** @default null */
+            tags: string[] | null;
             /** @default null */
             timeout: number | null;
             /** @default null */
@@ -1733,6 +1741,7 @@ export interface components {
             run_at: number | null;
             started_at: number | null;
             state: components["schemas"]["State"];
+            tags: string[];
             timeline?: components["schemas"]["EventDocument"][];
             timeline_complete?: boolean;
             timeout: number | null;
@@ -1776,6 +1785,7 @@ export interface components {
             size: number;
             started_at: number | null;
             state: components["schemas"]["State"];
+            tags: string[];
             worker: string;
         };
         /** JobSummaryPage */
@@ -1891,6 +1901,8 @@ export interface components {
             priority: number | null;
             /** @default null */
             queue: string | null;
+            /** @default null */
+            tags: string[] | null;
         };
         /**
          * MoveBody
@@ -2134,6 +2146,8 @@ export interface components {
             result_ttl: number | null;
             /** @default null */
             run_at: number | null;
+            /** @default null */
+            tags: string[] | null;
             /** @default null */
             timeout: number | null;
             /** @default UTC */
@@ -3879,6 +3893,8 @@ export interface operations {
                 created_before?: number;
                 /** @description Only jobs whose payload, as JSON, contains this. */
                 text?: string;
+                /** @description Only jobs with all of these tags. */
+                tag?: string[];
                 /** @description Only jobs leased to this worker. */
                 worker?: string;
                 /** @description Return summaries: the start of the payload, without result and history. */
@@ -4751,7 +4767,7 @@ export interface operations {
     searchJobs: {
         parameters: {
             query?: {
-                /** @description An id, a kind, or a part of a payload. */
+                /** @description An id, a kind, a tag, or a part of a payload. */
                 text?: string;
             };
             header?: never;

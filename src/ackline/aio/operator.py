@@ -39,13 +39,15 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         created_after: Time | None = None,
         created_before: Time | None = None,
         text: str | None = None,
+        tags: Iterable[str] | None = None,
         cursor: str | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> JobPage[P]:
         """One page of the jobs that match, ordered by state, then by position.
 
-        `newest_first` reverses the order within each state.
+        With several `tags`, jobs that have all of them. `newest_first` reverses the order within
+        each state.
         """
         return await self._call(
             self.sync.jobs,
@@ -54,6 +56,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
             created_after=created_after,
             created_before=created_before,
             text=text,
+            tags=tags,
             cursor=cursor,
             limit=limit,
             newest_first=newest_first,

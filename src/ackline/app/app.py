@@ -61,6 +61,7 @@ class TaskSettings(TypedDict, total=False):
     kind: str
     queue: str
     priority: int
+    tags: Iterable[str]
     max_attempts: int
     backoff: BackoffLike
     lease: Seconds
@@ -383,6 +384,8 @@ class App:
         options: TaskOptions = {}
         if "priority" in settings:
             options["priority"] = settings["priority"]
+        if "tags" in settings:
+            options["tags"] = settings["tags"]
         policy = handler_policy(
             max_attempts=settings.get("max_attempts"),
             backoff=settings.get("backoff"),

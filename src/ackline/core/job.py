@@ -21,6 +21,9 @@ from ackline.core.retry import Backoff
 T = TypeVar("T")
 
 ATTEMPTS_LIMIT = 1_000_000
+MAX_TAGS, MAX_TAG_LENGTH = 20, 100
+"""Maximum number of tags of a job, and of characters of each."""
+
 MAX_OPTIONS_LENGTH = 65_536
 """Maximum characters of all options of a job together, as lists of jobs include them."""
 
@@ -68,6 +71,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     callback_url: str | None = None
     group: str | None = None
     headers: Mapping[str, str] = {}
+    tags: tuple[str, ...] = ()
     trace: str | None = None
     codec: str | None = None
     request: str | None = None
@@ -83,6 +87,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
             require_name("group", self.group)
         if self.callback_url is not None:
             require_url("callback_url", self.callback_url)
+        if self.tags:
+            _require_tags(self.tags)
         if self.headers or self.keys_if_undelivered or self.trace or self.codec or self.request:
             texts = [self.trace or "", self.codec or "", self.request or ""]
             texts += [*self.headers, *self.headers.values()]
@@ -104,6 +110,15 @@ def _require_attempts(attempts: object) -> None:
         raise InvalidOption(
             f"max_attempts must be a whole number from 1 to {ATTEMPTS_LIMIT:,}, not {attempts!r}"
         )
+
+
+def _require_tags(tags: tuple[str, ...]) -> None:
+    if len(tags) > MAX_TAGS:
+        raise InvalidOption(f"a job has at most {MAX_TAGS} tags, not {len(tags)}")
+    for tag in tags:
+        require_name("tag", tag)
+        if len(tag) > MAX_TAG_LENGTH:
+            raise InvalidOption(f"a tag has at most {MAX_TAG_LENGTH} characters, not {len(tag)}")
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -191,6 +206,6 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def without_handler_data(self) -> Record:
         """The job with only what settling it needs: nothing large, nothing for its handler."""
         options = self.options
-        if options.headers or options.trace:
-            options = msgspec.structs.replace(options, headers={}, trace=None)
+        if options.headers or options.trace or options.tags:
+            options = msgspec.structs.replace(options, headers={}, trace=None, tags=())
         return msgspec.structs.replace(self.without_data(), options=options)

@@ -199,6 +199,11 @@ class Job(Generic[P]):
         return self.record.options.headers
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags, sorted; jobs can be listed by them."""
+        return self.record.options.tags
+
+    @property
     def trace(self) -> str | None:
         """The producer's trace context, to be continued by the handler."""
         return self.record.options.trace

@@ -63,13 +63,15 @@ class Observer(Settler[P, R]):
         created_after: Time | None = None,
         created_before: Time | None = None,
         text: str | None = None,
+        tags: Iterable[str] | None = None,
         cursor: str | None = None,
         limit: int = 100,
         newest_first: bool = False,
     ) -> JobPage[P]:
         """One page of the jobs that match, ordered by state, then by position.
 
-        `newest_first` reverses the order within each state.
+        With several `tags`, jobs that have all of them. `newest_first` reverses the order within
+        each state.
         """
         require_number("limit", limit, 1)
         for option, value in (("text", text), ("cursor", cursor)):
@@ -81,6 +83,7 @@ class Observer(Settler[P, R]):
             created_after=optional_timestamp("created_after", created_after),
             created_before=optional_timestamp("created_before", created_before),
             text=text,
+            tags=as_names(tags, "tags"),
         )
         page = self._page(which, cursor, limit, newest_first)
         return JobPage([self.wrap(record) for record in page.jobs], page.cursor)

@@ -186,6 +186,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     created_before: float | None = None
     text: str | None = None
     """A part of the payload, encoded as UTF-8."""
+    tags: frozenset[str] | None = None
+    """Tags that a job must have all of."""
 
     def matches(self, record: Record) -> bool:
         """Whether the filter selects this job."""
@@ -196,7 +198,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.created_after is None or record.created_at >= self.created_after)
             and (self.created_before is None or record.created_at < self.created_before)
             and (self.text is None or self.text.encode() in record.payload)
+            and self.matches_tags(record.options)
         )
+
+    def matches_tags(self, options: Options) -> bool:
+        """Whether a job with these options has all tags of the filter."""
+        return self.tags is None or self.tags.issubset(options.tags)
 
 
 class Page(msgspec.Struct, frozen=True):

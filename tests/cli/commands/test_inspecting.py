@@ -26,7 +26,7 @@ def email(queues):
     queue.enqueue({"to": "done"}, id="done", kind="welcome")
     [job] = queue.claim()
     queue.complete(job, {"sent": "x" * 5000})
-    queue.enqueue({"to": "next"}, id="next", kind="digest", priority=9)
+    queue.enqueue({"to": "next"}, id="next", kind="digest", priority=9, tags=["eu", "vip"])
     queue.enqueue({"to": "later"}, id="later", delay=60)
     return queue
 
@@ -56,12 +56,22 @@ def test_list_shows_the_detail_of_each_state(cli, email):
         (["--state", "failed", "--state", "completed"], ["done", "dead"]),
         (["--kind", "digest"], ["next"]),
         (["--text", "later"], ["later"]),
+        (["--tag", "vip", "--tag", "eu"], ["next"]),
+        (["--tag", "vip", "--tag", "us"], []),
         (["--kind", "none"], []),
     ],
 )
 def test_list_filters(cli, email, options, ids):
     found = cli("list", "email", *options, "--json").document["jobs"]
     assert [job["id"] for job in found] == ids
+
+
+def test_a_job_is_enqueued_with_tags(cli):
+    cli("enqueue", "email", "1", "--id", "a", "--tag", "vip", "--tag", "eu")
+    assert cli("show", "email", "a", "--json").document["tags"] == ["eu", "vip"]
+    assert "eu, vip" in cli("show", "email", "a").out
+    line = cli("export", "email", "--tag", "vip").out
+    assert json.loads(line)["tags"] == ["eu", "vip"]
 
 
 def test_list_continues_with_a_cursor(cli, email):

@@ -111,6 +111,19 @@ class TestSummaries:
         assert len(api.get(JOBS, text='"n":4')["jobs"]) == 1
         assert api.get(JOBS, state="failed")["jobs"] == []
 
+    def test_by_their_tags(self, api, mail):
+        mail.enqueue(1, id="a", tags=["vip", "eu"])
+        mail.enqueue(1, id="b", tags="vip")
+
+        def listed(*tags):
+            found = api("GET", JOBS, params=[*(("tag", tag) for tag in tags), ("summary", True)])
+            return {row["id"]: row["tags"] for row in found["summaries"]}
+
+        assert listed("vip") == {"a": ["eu", "vip"], "b": ["vip"]}
+        assert listed("vip", "eu") == {"a": ["eu", "vip"]}
+        body = {"action": "delete", "filter": {"tags": ["eu"]}}
+        assert api.post("/v1/queues/mail/bulk", body)["count"] == 1
+
     def test_by_their_ids_as_far_as_they_match(self, api, mail):
         for id in "abc":
             mail.enqueue({}, id=id)
@@ -298,6 +311,12 @@ class TestSearch:
         ]
         assert api.get("/v1/search", text="ann")["hits"][0]["by"] == "payload"
         assert api.get("/v1/search", text="nobody") == {"hits": [], "complete": True}
+
+    def test_by_a_tag(self, api, mail):
+        mail.enqueue(1, id="x1", tags=["vip"])
+        mail.enqueue(1, id="x2", headers={"vip": "vip"})
+        hits = api.get("/v1/search", text="vip")["hits"]
+        assert [(hit["by"], hit["job"]["id"]) for hit in hits] == [("tag", "x1")]
 
     def test_a_search_without_enough_time_is_incomplete(self, api, mail, monkeypatch):
         mail.enqueue_many([NewJob(1, id=f"job-{n}") for n in range(9)])

@@ -125,13 +125,14 @@ class TestEnqueue:
 
     def test_options_are_kept(self, api):
         add(api, 1, id="a", kind="welcome", priority=9, max_attempts=7, backoff=[1, 2],
-            lease=9, timeout=8, result_ttl=60, group="g", headers={"x": "y"}, delay=60)  # fmt: skip
+            lease=9, timeout=8, result_ttl=60, group="g", headers={"x": "y"}, delay=60,
+            tags=["vip", "eu"])  # fmt: skip
 
         job = api.get(f"{JOBS}/a")
         assert job["state"] == "scheduled"
         assert (job["kind"], job["priority"], job["max_attempts"]) == ("welcome", 9, 7)
         assert (job["lease"], job["timeout"], job["result_ttl"]) == (9, 8, 60)
-        assert (job["group"], job["headers"]) == ("g", {"x": "y"})
+        assert (job["group"], job["headers"], job["tags"]) == ("g", {"x": "y"}, ["eu", "vip"])
         assert (job["backoff"]["delays"], job["codec"]) == ([1, 2], "json")
 
     def test_messages_can_specify_custom_timeouts(self, api):

@@ -64,6 +64,7 @@ Seconds = float | None
     "--callback-url", metavar="URL", help="URL that the service notifies when the job has finished."
 )
 @click.option("--group", help="Run only one job of this group at a time.")
+@click.option("--tag", multiple=True, help="A tag, to find the job by. Can be repeated.")
 @click.option(
     "--header", multiple=True, metavar="NAME=VALUE", help="A header of the job. Can be repeated."
 )
@@ -94,6 +95,7 @@ def enqueue(
     result_ttl: Seconds,
     callback_url: str | None,
     group: str | None,
+    tag: tuple[str, ...],
     header: tuple[str, ...],
     wait: Seconds,
     source: str | None,
@@ -119,6 +121,7 @@ def enqueue(
         "result_ttl": result_ttl,
         "callback_url": callback_url,
         "group": group,
+        "tags": tag or None,
         "headers": values.headers(header) if header else None,
     }
     options = {name: value for name, value in given.items() if value is not None}

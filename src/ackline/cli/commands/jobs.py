@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import UsageError
-from ackline.cli.options.common import kind_option, queue_argument, state_option
+from ackline.cli.options.common import kind_option, queue_argument, state_option, tag_option
 from ackline.cli.output.events import STATE_STYLES
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import duration, safe, truncate
@@ -32,6 +32,7 @@ SHRINKABLE = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
 @queue_argument
 @state_option
 @kind_option
+@tag_option
 @click.option("--text", help="Only jobs with this text in the payload.")
 @click.option(
     "--limit",
@@ -47,6 +48,7 @@ def list_jobs(
     queue: str,
     state: tuple[State, ...],
     kind: tuple[str, ...],
+    tag: tuple[str, ...],
     text: str | None,
     limit: int,
     cursor: str | None,
@@ -58,6 +60,7 @@ def list_jobs(
         page = found.jobs(
             states=state or None,
             kinds=kind or None,
+            tags=tag or None,
             text=text,
             limit=limit,
             cursor=cursor,
@@ -124,8 +127,15 @@ def _detail(record: Record, now: float) -> str:
 @queue_argument
 @state_option
 @kind_option
-def export(session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...]) -> None:
-    """Write jobs as JSON lines: all, or those of some states or kinds.
+@tag_option
+def export(
+    session: Session,
+    queue: str,
+    state: tuple[State, ...],
+    kind: tuple[str, ...],
+    tag: tuple[str, ...],
+) -> None:
+    """Write jobs as JSON lines: all, or those of some states, kinds or tags.
 
     Each line has everything needed to enqueue the job again, and its outcome. Finished jobs that
     are enqueued again run again: select with --state.
@@ -134,7 +144,11 @@ def export(session: Session, queue: str, state: tuple[State, ...], kind: tuple[s
     ackline enqueue email --from failed.jsonl --full
     """
     found = session.existing_queue(queue)
-    which = Filter(states=frozenset(state or State), kinds=frozenset(kind) or None)
+    which = Filter(
+        states=frozenset(state or State),
+        kinds=frozenset(kind) or None,
+        tags=frozenset(tag) or None,
+    )
     for batch in snapshot_jobs(found.store, found.key, which):
         for record in batch:
             sys.stdout.write(encode_line(record, queue).decode())

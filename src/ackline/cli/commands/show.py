@@ -77,6 +77,7 @@ def _show_fields(session: Session, queue: Queue[Any, Any], record: Record) -> No
         "finished": timestamp(record.finished_at, now),
         "kept until": timestamp(record.expires_at, now),
         "group": safe(record.options.group or ""),
+        "tags": ", ".join(map(safe, record.options.tags)),
         "headers": ", ".join(f"{safe(k)}={safe(v)}" for k, v in record.options.headers.items()),
         "cancel": "requested: the handler was asked to stop" if record.cancel_requested else "",
     }

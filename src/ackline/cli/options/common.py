@@ -26,6 +26,9 @@ state_option = click.option(
     help=f"Only this state: {', '.join(State)}. Can be repeated.",
 )
 kind_option = click.option("--kind", multiple=True, help="Only this kind. Can be repeated.")
+tag_option = click.option(
+    "--tag", multiple=True, help="Only jobs with this tag. If repeated, with all of them."
+)
 id_argument = click.argument("id", help="The job's id.")
 priority_option = click.option(
     "--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest)."

@@ -14,6 +14,7 @@ from ackline.core.limits import (
     DEFAULT_PRIORITY,
     Seconds,
     Time,
+    as_names,
     as_seconds,
     optional_timestamp,
     reject_reserved_id,
@@ -53,6 +54,7 @@ class JobOptions(TypedDict, total=False):
     callback_url: str
     group: str
     headers: Mapping[str, str]
+    tags: Iterable[str]
     trace: str
 
 
@@ -187,6 +189,8 @@ class DraftBuilder:
             stored["backoff"] = backoff_from(stored["backoff"])
         if "keys_if_undelivered" in stored:
             stored["keys_if_undelivered"] = _keys(stored["keys_if_undelivered"])
+        if "tags" in stored:
+            stored["tags"] = sorted(as_names(stored["tags"], "tags") or ())
         if serde != "json":
             stored["codec"] = serde
         if trace is not None:

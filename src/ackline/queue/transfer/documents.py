@@ -130,6 +130,7 @@ class JobDocument(msgspec.Struct, kw_only=True):
     result_ttl: float | None
     group: str | None
     headers: dict[str, str]
+    tags: list[str]
     keys_if_undelivered: list[tuple[str, ...]]
     callback_url: str | None
     trace: str | None
@@ -178,6 +179,7 @@ def job_document(
         result_ttl=options.result_ttl,
         group=options.group,
         headers=dict(options.headers),
+        tags=list(options.tags),
         keys_if_undelivered=list(options.keys_if_undelivered),
         callback_url=options.callback_url,
         trace=options.trace,

@@ -30,6 +30,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "history": msgspec.field(default_factory=list),
     "keys_if_undelivered": msgspec.field(default_factory=list),
     "headers": msgspec.field(default_factory=dict),
+    "tags": msgspec.field(default_factory=list),
 }
 
 _Line: type[Any] = msgspec.defstruct(

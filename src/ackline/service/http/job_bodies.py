@@ -57,6 +57,7 @@ class JobOptions(Body):
     callback_url: str | None = None
     group: str | None = None
     headers: dict[str, str] | None = None
+    tags: list[str] | None = None
     trace: str | None = None
 
     def for_enqueue(self) -> EnqueueOptions:

@@ -41,6 +41,9 @@ States = Annotated[
 KindList = Annotated[
     list[str] | None, QueryParameter(name="kind", description="Only jobs of these kinds.")
 ]
+TagList = Annotated[
+    list[str] | None, QueryParameter(name="tag", description="Only jobs with all of these tags.")
+]
 IdList = Annotated[
     list[str] | None, QueryParameter(name="id", description="Only jobs with these ids.")
 ]

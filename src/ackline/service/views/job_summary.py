@@ -33,6 +33,7 @@ class JobSummary(msgspec.Struct, kw_only=True):
     worker: str
     cancel_requested: bool
     error: str | None
+    tags: list[str]
     preview: str
     """The start of the payload, as JSON."""
     codec: str
@@ -56,6 +57,7 @@ def _summary(record: Record, max_attempts: int, ageing: float) -> JobSummary:
         (record,),
         max_attempts=max_attempts,
         error=error[:PREVIEW] if error is not None else None,
+        tags=list(record.options.tags),
         preview=_truncated(bytes(payload_json(record))),
         codec=codec_of(record),
         size=len(record.payload),

@@ -33,11 +33,12 @@ from ackline.stores.shared.record_encoding import (
     STATES_BY_CODE,
     decode_failure,
     decode_heartbeat,
+    decode_options,
     decode_settings,
 )
 from ackline.stores.shared.sql_files import statement_name
 
-_NUM, _ID, _STATE, _AT, _BYTES = 0, 1, 7, 8, 17
+_NUM, _ID, _OPTIONS, _STATE, _AT, _BYTES = 0, 1, 5, 7, 8, 17
 _LEASED = STATE_CODES[State.PROCESSING]
 
 
@@ -181,12 +182,22 @@ def _matching(
         return _of_ids(tx, cached, which, limit, after, newest_first, max_bytes, now)
     found, budget = list[Row](), ByteLimit(max_bytes)
     for state in STATES_BY_CODE:
-        if state in which.states and len(found) < limit and not budget.reached:
+        start = after
+        while state in which.states and len(found) < limit and not budget.reached:
             most = limit - len(found), budget.remaining
-            rows = _in_state(tx, cached, state, which, *most, after, newest_first, now)
-            budget.add(rows[-1][_BYTES] if rows else 0)
-            found += rows
+            rows = _in_state(tx, cached, state, which, *most, start, newest_first, now)
+            # The statement also finds jobs that have the tag as a part of another option.
+            matching = [row for row in rows if _has_tags(which, row)]
+            budget.add(matching[-1][_BYTES] if matching else 0)
+            found += matching
+            if len(matching) == len(rows):
+                break
+            start = _sort_key(rows[-1], newest_first)
     return found, budget.reached
+
+
+def _has_tags(which: Filter, row: Row) -> bool:
+    return which.tags is None or which.matches_tags(decode_options(row[_OPTIONS]))
 
 
 def _of_ids(
@@ -234,6 +245,7 @@ def _in_state(
         "created_after": which.created_after,
         "created_before": which.created_before,
         "text": None if which.text is None else which.text.encode(),
+        "tag": max(which.tags, key=len).encode() if which.tags else None,
         "limit": limit,
         "max_bytes": max_bytes,
     }

@@ -29,6 +29,7 @@ from ackline.stores.shared.record_encoding import (
     DROPPED_QUEUE,
     STATES_BY_CODE,
     decode_heartbeat,
+    decode_options,
     decode_settings,
 )
 from ackline.stores.shared.sql_files import statement_name
@@ -48,7 +49,7 @@ from ackline.stores.sqlite.rows import (
 )
 from ackline.stores.sqlite.sql import sql
 
-_NUM, _ID, _KIND, _LIST, _AT = 0, 1, 2, 7, 8
+_NUM, _ID, _KIND, _OPTIONS, _LIST, _AT = 0, 1, 2, 5, 7, 8
 
 COUNT_ALL_FROM = 30
 """For more queues than this, the counts of all queues are read in one statement."""
@@ -165,11 +166,13 @@ def matching(
         found = bare_rows_of(execute, queue, job_filter, after, newest_first)
         read_job = sql("read_job")
         return (row for bare in found for row in execute(read_job, (queue, bare[_ID])).fetchall())
-    rows = itertools.chain.from_iterable(
+    rows: Iterator[Row] = itertools.chain.from_iterable(
         _in_state(execute, queue, state, job_filter, after, newest_first)
         for state in STATES_BY_CODE
         if state in job_filter.states
     )
+    if job_filter.tags is not None:
+        rows = (row for row in rows if job_filter.matches_tags(decode_options(row[_OPTIONS])))
     return (row for row in rows if job_filter.kinds is None or row[_KIND] in job_filter.kinds)
 
 

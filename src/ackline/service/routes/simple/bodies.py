@@ -37,6 +37,7 @@ class MessageOptions(Body, rename="camel"):
     lock_duration: Milliseconds | None = None
     group: str | None = None
     headers: dict[str, str] | None = None
+    tags: list[str] | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
         """The options for `Queue.enqueue`, with times in seconds."""
@@ -52,6 +53,7 @@ class MessageOptions(Body, rename="camel"):
             "lease": to_seconds(self.lock_duration),
             "group": self.group,
             "headers": self.headers,
+            "tags": self.tags,
         }
         if self.backoff_schedule == []:
             options["max_attempts"] = self.max_attempts or 1

@@ -30,6 +30,7 @@ class FilterBody(Body):
     created_after: float | None = None
     created_before: float | None = None
     text: str | None = None
+    tags: list[str] | None = None
     fingerprint: str | None = None
     """Only failed jobs of this error group, see `…/dlq/groups`."""
 
@@ -111,6 +112,7 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
         created_after=given.created_after,
         created_before=given.created_before,
         text=given.text,
+        tags=frozenset(given.tags) if given.tags is not None else None,
     )
 
 

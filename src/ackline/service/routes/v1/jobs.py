@@ -45,6 +45,7 @@ from ackline.service.http.parameters import (
     QueuePath,
     Seconds,
     States,
+    TagList,
     Timestamp,
 )
 from ackline.service.http.request_body import Body
@@ -127,6 +128,7 @@ async def list_jobs(
     created_after: Timestamp = None,
     created_before: Timestamp = None,
     text: PayloadText = None,
+    tags: TagList = None,
     worker: WorkerFilter = None,
     summary: SummaryFlag = False,
     cursor: Cursor = None,
@@ -147,6 +149,7 @@ async def list_jobs(
         created_after=created_after,
         created_before=created_before,
         text=text,
+        tags=frozenset(tags) if tags is not None else None,
     )
     return await caller.run_slow(
         _page, job_queue, job_filter, worker, cursor, limit, order, summary

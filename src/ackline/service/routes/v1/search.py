@@ -1,4 +1,4 @@
-"""Search for jobs by id, kind or payload, in all queues."""
+"""Search for jobs by id, kind, tag or payload, in all queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ ID_TIME_LIMIT = 1.0
 """Seconds of these for id prefixes; the rest is for kinds and payloads."""
 
 SearchText = Annotated[
-    str, QueryParameter(description="An id, a kind, or a part of a payload.", max_length=1000)
+    str,
+    QueryParameter(description="An id, a kind, a tag, or a part of a payload.", max_length=1000),
 ]
 
 
@@ -41,7 +42,7 @@ class SearchHit(msgspec.Struct):
 
     queue: str
     by: str
-    """`id`, `kind` or `payload`."""
+    """`id`, `kind`, `tag` or `payload`."""
     job: JobSummary
 
 
@@ -54,7 +55,7 @@ class SearchResults(msgspec.Struct):
 
 @get("/search", summary="Search jobs")
 async def search_jobs(caller: NamedDependency[Caller], text: SearchText = "") -> SearchResults:
-    """Jobs whose id is or starts with this text, then of this kind, then by their payload.
+    """Jobs whose id is or starts with this text, then of this kind or tag, then by their payload.
 
     Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
     enough, the result is not complete.
@@ -79,7 +80,7 @@ class _Search:
         caller = self._caller
         known = caller.runtime.store.describe(caller.tenant)
         keys = [info.key for info in known if caller.principal.can_see(info)]
-        for by in ("id", "kind", "payload"):
+        for by in ("id", "kind", "tag", "payload"):
             if by == "kind" and not caller.principal.may_use_kind(self._text):
                 continue
             for key in keys:
@@ -118,7 +119,11 @@ class _Search:
 
     def _page(self, queue: AnyQueue, by: str) -> list[JobSummary]:
         kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
-        job_filter = Filter(kinds=kinds, text=self._text if by == "payload" else None)
+        job_filter = Filter(
+            kinds=kinds,
+            text=self._text if by == "payload" else None,
+            tags=frozenset({self._text}) if by == "tag" else None,
+        )
         found, cursor, limit = list[JobSummary](), None, MAX_HITS_PER_QUEUE + 1
         # One more than is shown tells whether there are more.
         while len(found) < limit:

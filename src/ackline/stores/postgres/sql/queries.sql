@@ -67,13 +67,14 @@ FROM (
             CROSS JOIN LATERAL (
                 SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.ready q
                 CROSS JOIN LATERAL (
-                    SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
+                    SELECT created, payload, options FROM ackline.job WHERE num = q.job OFFSET 0
                 ) b
                 WHERE q.kind_id = l.num AND q.lane = g.lane::smallint
                   AND (q.rank, q.job) /*after*/ > (%(at)b::float8, %(after)b::bigint)
                   AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
                   AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
                   AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+                  AND (%(tag)b::bytea IS NULL OR position(%(tag)b::bytea IN b.options) > 0)
                 ORDER BY q.rank /*asc*/, q.job /*asc*/ LIMIT %(limit)b::bigint
             ) r
             WHERE l.queue = %(queue)b::int
@@ -81,7 +82,7 @@ FROM (
             UNION ALL
             SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.parked q
             CROSS JOIN LATERAL (
-                SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
+                SELECT kind, created, payload, options FROM ackline.job WHERE num = q.job OFFSET 0
             ) b
             WHERE q.queue = %(queue)b::int
               AND (q.rank, q.job) /*after*/ > (%(at)b::float8, %(after)b::bigint)
@@ -89,6 +90,7 @@ FROM (
               AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+              AND (%(tag)b::bytea IS NULL OR position(%(tag)b::bytea IN b.options) > 0)
             ORDER BY 1 /*asc*/, 2 /*asc*/ LIMIT %(limit)b::bigint
         ) h
         CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
@@ -127,6 +129,7 @@ FROM (
               AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+              AND (%(tag)b::bytea IS NULL OR position(%(tag)b::bytea IN j.options) > 0)
             ORDER BY r.at /*asc*/, r.job /*asc*/ LIMIT %(limit)b::bigint
         ) h
         LEFT JOIN LATERAL (
@@ -166,6 +169,7 @@ FROM (
               AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+              AND (%(tag)b::bytea IS NULL OR position(%(tag)b::bytea IN j.options) > 0)
             ORDER BY o.job /*asc*/ LIMIT %(limit)b::bigint
         ) h
         LEFT JOIN LATERAL (

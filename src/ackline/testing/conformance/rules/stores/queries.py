@@ -377,6 +377,29 @@ class PageRules(StoreCase):
         assert ids(Filter(created_before=middle)) == "a"
         assert ids(Filter(kinds=frozenset({"mail"}), created_after=middle)) == "c"
 
+    def test_filters_by_tags_find_jobs_that_have_all_of_them(self, driver: QueueDriver) -> None:
+        """A tag is compared as a whole, and only with tags; also when pages are small."""
+        tags_of_jobs = {"a": ("eu", "vip"), "b": ("vip",), "c": ("vips",), "d": ()}
+        for id, tags in tags_of_jobs.items():
+            driver.enqueue(id, tags=tags, headers={"vip": "vip"})
+        driver.enqueue("e")
+        driver.enqueue("later", tags=("vip",), delay=60.0)
+        (claimed,) = driver.claim(1).jobs
+
+        def ids(*tags: str) -> list[str]:
+            which = Filter(tags=frozenset(tags))
+            return sorted(job.id for job in driver.listed(which, page=1))
+
+        assert (claimed.id, claimed.options.tags) == ("a", ("eu", "vip"))
+        assert ids("vip") == ["a", "b", "later"]
+        assert ids("vip", "eu") == ["a"]
+        assert ids("vi") == ids("none") == []
+        assert len(ids()) == 6
+        (found,) = driver.listed(Filter(tags=frozenset({"eu"}), ids=frozenset("ab")))
+        assert found.options.tags == ("eu", "vip")
+        assert driver.store.purge(driver.queue, Filter(tags=frozenset({"vip"})), 10) == 3
+        assert sorted(job.id for job in driver.listed(Filter())) == ["c", "d", "e"]
+
     def test_a_text_is_taken_literally(self, driver: QueueDriver) -> None:
         """It is not a pattern, and needs no escaping."""
         driver.enqueue("a", payload=b"100% _of_ 'it'")
