@@ -310,6 +310,21 @@ class TestWatching:
                 await asyncio.wait_for(called.wait(), 5)
             assert "a callback for events of email failed" in caplog.text
 
+    @pytest.mark.parametrize("sort", ["sync", "async"])
+    async def test_errors_of_callbacks_reach_an_error_callback(self, url: str, sort: str) -> None:
+        async with ackline.aio.open(url) as queues:
+            queue = queues["email"]
+            errors: asyncio.Queue[Exception] = asyncio.Queue()
+
+            def fail(event: Event) -> None:
+                raise ZeroDivisionError(event.id)
+
+            on_error = errors.put_nowait if sort == "sync" else errors.put
+            async with await queue.on("error", on_error), await queue.on("enqueue", fail):
+                await queue.enqueue(1, id="a")
+                error = await asyncio.wait_for(errors.get(), 5)
+                assert repr(error) == "ZeroDivisionError('a')"
+
     async def test_async_callbacks_come_one_after_the_other(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue, done, at_once = queues["email"], list[str](), [0]

@@ -26,6 +26,7 @@ from ackline import (
     WrongState,
 )
 from ackline.core.config import Policy
+from ackline.core.job import DlqReason
 from ackline.core.lifecycle import settle
 from ackline.queue.settle import failure_from
 from ackline.testing import ManualClock
@@ -481,6 +482,68 @@ class TestEvents:
         queue.store.close()
         until(lambda: watching(queue) == [])
         assert caplog.text.count("callbacks for completed events end: the store is closed") == 1
+
+    @pytest.mark.every_store
+    def test_on_failed_dead_letter_enqueue_happens_once(
+        self, queues: Queues, queue: Queue[Any, Any]
+    ) -> None:
+        """An edit of a job in the DLQ does not make it fail again."""
+        dead_letters, got = queues["dead-letters"], _queue.SimpleQueue[str]()
+
+        def move_to_dead_letters(event: Event) -> None:
+            job = queue.status(event.id)
+            assert job is not None
+            assert job.failure is not None
+            if job.failure.dlq_reason is DlqReason.MAX_ATTEMPTS:
+                receipt = dead_letters.enqueue(job.payload, id=event.cursor)
+                got.put(f"{job.failure.type}: {job.failure.message} {type(receipt).__name__}")
+
+        with contextlib.closing(queue.on("failed", move_to_dead_letters)):
+            queue.enqueue({"to": "ann"}, id="job-1", max_attempts=1)
+            queue.fail(queue.claim()[0], ValueError("mailbox full"))
+            assert got.get(timeout=5) == "ValueError: mailbox full Queued"
+            queue.edit("job-1", payload={"to": "bob"})
+            queue.move("job-1", "email-2")
+            queue.enqueue(2, id="job-2", max_attempts=1)
+            queue.fail(queue.claim()[0], KeyError("to"))
+            assert got.get(timeout=5) == "KeyError: 'to' Queued"
+
+        assert sorted(str(job.payload) for job in dead_letters.jobs()) == ["2", "{'to': 'ann'}"]
+
+    @pytest.mark.every_store
+    def test_on_stalled_reports_the_jobs_of_a_dead_worker(
+        self, queue: Queue[Any, Any], clock: ManualClock
+    ) -> None:
+        got: _queue.SimpleQueue[Event] = _queue.SimpleQueue()
+        with contextlib.closing(queue.on("stalled", got.put)):
+            queue.enqueue(1, id="a")
+            queue.claim(lease=5)
+            clock.advance(5)
+            queue.expire(queue.store.leases(queue.key), "lease expired")
+            assert got.get(timeout=5).act is Act.EXPIRE
+
+    def test_on_error_gets_the_errors_of_other_callbacks(self, queue: Queue[Any, Any]) -> None:
+        errors: _queue.SimpleQueue[Exception] = _queue.SimpleQueue()
+
+        def fail(event: Event) -> None:
+            raise ZeroDivisionError(event.id)
+
+        with queue.on("error", errors.put) as subscription, queue.on("enqueue", fail):
+            queue.enqueue(1, id="a")
+            assert repr(errors.get(timeout=5)) == "ZeroDivisionError('a')"
+            subscription.close()
+            queue.enqueue(1, id="b")
+        assert errors.empty()
+
+    def test_an_error_callback_that_fails_is_logged(
+        self, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(error: Exception) -> None:
+            raise KeyError from error
+
+        with queue.on("error", fail):
+            queue.error_callbacks.report(ValueError("lost"))
+        assert "a callback for errors failed" in caplog.text
 
     def test_a_word_that_is_neither_state_nor_act(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ValueError, match="exploded"):

@@ -13,7 +13,19 @@ import msgspec
 import pytest
 
 import ackline
-from ackline import Cancel, Dead, Done, Hooks, Job, JobCancelled, JobFailed, Retry, Snooze, State
+from ackline import (
+    Cancel,
+    Dead,
+    Done,
+    Hooks,
+    Job,
+    JobCancelled,
+    JobFailed,
+    MaxAttemptsExceeded,
+    Retry,
+    Snooze,
+    State,
+)
 from ackline.queues import Queues
 from tests.waiting import TIMEOUT, until
 
@@ -459,3 +471,31 @@ def test_slow_handlers_do_not_prefetch_jobs(queue, start):
     leased = queue.counts()[State.PROCESSING]
     go_on.set()
     assert leased <= 4
+
+
+@pytest.mark.every_store
+def test_max_retries_error_is_told_apart_from_a_job_that_was_given_up(queue, start):
+    """`instanceof MaxRetriesError` decides whether the job goes to the dead letters."""
+
+    @queue.handler("retried", max_attempts=2, backoff=[0])
+    def retried(job):
+        raise ValueError("boom")
+
+    @queue.handler("given up", max_attempts=2)
+    def given_up(job):
+        return Dead("no such address")
+
+    start(queue)
+    with pytest.raises(MaxAttemptsExceeded, match="ValueError: boom") as caught:
+        queue.enqueue_and_wait(1, kind="retried", id="a", timeout=TIMEOUT)
+    with pytest.raises(JobFailed, match="no such address") as other:
+        queue.enqueue_and_wait(1, kind="given up", id="b", timeout=TIMEOUT)
+
+    used_up, given_up_for = caught.value.failure, other.value.failure
+    assert used_up is not None
+    assert given_up_for is not None
+    assert used_up.dlq_reason == "max_attempts"
+    assert "raise ValueError" in used_up.traceback
+    assert type(other.value) is JobFailed
+    assert given_up_for.dlq_reason == "dead"
+    assert [ended.dlq_reason for ended in queue.status("a").history] == [None, "max_attempts"]

@@ -1347,6 +1347,7 @@ export interface components {
             act: string;
             at: number;
             attempt: number;
+            dlq_reason?: components["schemas"]["DlqReason"] | null;
             message: string;
             started_at: number;
             traceback: string;
@@ -1469,6 +1470,7 @@ export interface components {
         /** DeadLetter */
         DeadLetter: {
             attempts: number;
+            dlqReason: components["schemas"]["DlqReason"] | null;
             errorMessage: string;
             failedAt: number;
             id: string;
@@ -1495,6 +1497,12 @@ export interface components {
             cursor: string | null;
             deliveries: components["schemas"]["DeliveryDocument"][];
         };
+        /**
+         * DlqReason
+         * @description Why a job went to the dead-letter queue.
+         * @enum {string}
+         */
+        DlqReason: "max_attempts" | "dead";
         /**
          * EditBody
          * @description New values for a job that is not processing; omitted fields stay.

@@ -14,6 +14,7 @@ from ackline.aio.listener import AsyncListener
 from ackline.aio.thread_pools import ThreadPools
 from ackline.core.events import Act, Event
 from ackline.core.job import QueueKey, State
+from ackline.queue.error_callbacks import ErrorCallbacks
 from ackline.queue.journal.follow import MAX_WAIT, PAGE_SIZE, Watcher
 from ackline.queue.journal.reader import JournalReader
 from ackline.stores.contract import Store
@@ -21,6 +22,7 @@ from ackline.stores.contract import Store
 logger = logging.getLogger("ackline")
 
 Callback = Callable[[Event], Awaitable[None] | None]
+ErrorCallback = Callable[[Exception], Awaitable[None] | None]
 
 
 class AsyncJournalReader:
@@ -86,6 +88,46 @@ async def follow_events(
             await listener.wait(left)
 
 
+class AsyncErrorSubscription:
+    """Calls back on an event loop for each error, until it is closed."""
+
+    def __init__(
+        self, errors: ErrorCallbacks, callback: ErrorCallback, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._callback = callback
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._subscription = errors.add(self._on_error)
+
+    async def close(self) -> None:
+        """Stop calling back; a running callback is not interrupted."""
+        self._subscription.close()
+
+    def _on_error(self, error: Exception) -> None:
+        """Have the event loop call back; runs in the thread of the error."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._start_callback, error)
+
+    def _start_callback(self, error: Exception) -> None:
+        task = self._loop.create_task(self._call(error))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _call(self, error: Exception) -> None:
+        try:
+            result = self._callback(error)
+            if inspect.isawaitable(result):
+                await result
+        except Exception:
+            logger.exception("a callback for errors failed")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+
 class AsyncWatcher:
     """Calls back on an event loop, one event after the other."""
 
@@ -93,17 +135,19 @@ class AsyncWatcher:
         self,
         store: Store,
         key: QueueKey,
-        event_type: State | Act | str,
+        event_type: State | Act,
         callback: Callback,
+        errors: ErrorCallbacks,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._key = key
         self._callback = callback
+        self._errors = errors
         self._loop = loop
         self._callback_task: asyncio.Task[None] | None = None
         self._called_back = threading.Event()
         self._closed = False
-        self._watcher = Watcher(store, key, event_type, self._on_event)
+        self._watcher = Watcher(store, key, event_type, self._on_event, errors)
 
     async def close(self) -> None:
         """Stop calling back; a running callback is not interrupted."""
@@ -131,8 +175,9 @@ class AsyncWatcher:
             result = self._callback(event)
             if inspect.isawaitable(result):
                 await result
-        except Exception:
+        except Exception as error:
             logger.exception("a callback for events of %s failed", self._key)
+            self._errors.report(error)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal, overload
 
 from ackline.aio.base import AsyncQueueBase
-from ackline.aio.journal import AsyncJournalReader, AsyncWatcher, Callback, follow_events
+from ackline.aio.journal import (
+    AsyncErrorSubscription,
+    AsyncJournalReader,
+    AsyncWatcher,
+    Callback,
+    ErrorCallback,
+    follow_events,
+)
 from ackline.core.config import QueueSettings
 from ackline.core.events import Act, Event
 from ackline.core.job import State
 from ackline.core.limits import Seconds, Time, optional_seconds
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
-from ackline.queue.journal.follow import require_event_type
+from ackline.queue.journal.follow import ERROR, event_type, require_callback
 from ackline.queue.journal.reader import ReaderInfo, Start
 from ackline.queue.metadata.recovery_counts import RecoveryStats
 from ackline.queue.observe import require_cursor
@@ -99,15 +106,28 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         """The registered readers of the journal, by name; then those that read every queue."""
         return await self._call(self.sync.readers)
 
-    async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:
-        """Call back, on this event loop, for each event with this state or act.
+    @overload
+    async def on(
+        self, what: Literal["error"], callback: ErrorCallback
+    ) -> AsyncErrorSubscription: ...
 
-        One event at a time: an async callback is awaited before the next one starts.
+    @overload
+    async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher: ...
+
+    async def on(
+        self, what: State | Act | str, callback: Callable[[Any], Awaitable[None] | None]
+    ) -> AsyncWatcher | AsyncErrorSubscription:
+        """Call back, on this event loop, each time that a job reaches a state, or for each act.
+
+        One event at a time: an async callback is awaited before the next one starts. For "error",
+        it calls back with each exception of what serves the queue in this process.
         """
-        require_event_type(what, callback)
-        loop = asyncio.get_running_loop()
-        store, key = self.sync.store, self.sync.key
-        watcher = await self._call(AsyncWatcher, store, key, what, callback, loop)
+        loop, errors = asyncio.get_running_loop(), self.sync.error_callbacks
+        if what == ERROR:
+            require_callback(callback)
+            return AsyncErrorSubscription(errors, callback, loop)
+        type, store, key = event_type(what, callback), self.sync.store, self.sync.key
+        watcher = await self._call(AsyncWatcher, store, key, type, callback, errors, loop)
         self._watchers.add(watcher)
         return watcher
 

@@ -13,6 +13,7 @@ AcklineError
 ├── Timeout                the timeout has passed; the job itself is not affected
 ├── JobNotFound            there is no job with this id, or no longer
 ├── JobFailed              the job is in the DLQ; `failure` says why
+│   └── MaxAttemptsExceeded  … because its attempts are used up
 ├── JobCancelled           the job was cancelled
 ├── WrongState             the job is in a state that does not allow this
 ├── JobChanged             the job has changed since it was read; nothing was changed
@@ -135,13 +136,17 @@ class JobNotFound(AcklineError, LookupError):
 
 
 class JobFailed(AcklineError):
-    """The job has used up its attempts; `failure` is the last error."""
+    """The job is in the DLQ; `failure` is the last error."""
 
     def __init__(self, id: str, failure: Failure | None) -> None:
         reason = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
         super().__init__(f"job {id!r} failed for good: {reason}")
         self.id = id
         self.failure = failure
+
+
+class MaxAttemptsExceeded(JobFailed):
+    """The job is in the DLQ because its attempts are used up; `failure` is the last error."""
 
 
 class JobCancelled(AcklineError):

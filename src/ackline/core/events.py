@@ -36,6 +36,11 @@ class Act(enum.StrEnum):
     CONFIGURE = "configure"
     DROP = "drop"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Act | None:
+        # What other queues call it when the worker of a job is gone.
+        return cls.EXPIRE if value == "stalled" else None
+
 
 ACTS_WITH_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
 """Acts whose entries have the job's priority; so has the entry of a job that is moved in."""
@@ -86,6 +91,14 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     callback_url: str | None = None
     moved_from: str | None = None
     moved_to: str | None = None
+
+    @property
+    def reached(self) -> State | None:
+        """The state that the job has got into; None if it is in the same state as before.
+
+        A job that is edited in its state, or moved to another queue, reaches no state.
+        """
+        return None if self.to is self.source or self.act is Act.MOVE else self.to
 
 
 class PackedEntries(Protocol):

@@ -137,6 +137,15 @@ def round_trip(value: Any, type: type[T]) -> T:
         raise InvalidOption(f"invalid option: {error}") from None
 
 
+class DlqReason(enum.StrEnum):
+    """Why a job went to the dead-letter queue."""
+
+    MAX_ATTEMPTS = "max_attempts"
+    """Its attempts are used up."""
+    DEAD = "dead"
+    """Its worker gave it up, whatever attempts remained."""
+
+
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True):
     """How one attempt ended, when it did not complete."""
 
@@ -151,6 +160,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     traceback: str = ""
     to: str = ""
     """The state that was decided; a job whose cancellation was requested is cancelled instead."""
+    dlq_reason: DlqReason | None = None
+    """Why it was the last attempt; None if it was not."""
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

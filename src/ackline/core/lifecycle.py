@@ -18,7 +18,7 @@ import msgspec
 from ackline.core.config import CALLBACK_RETENTION, ResolvedPolicy
 from ackline.core.errors import InvalidOption
 from ackline.core.events import ACTS_WITH_PRIORITY, Act
-from ackline.core.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
+from ackline.core.job import TERMINAL, WAITING, DlqReason, Draft, Failure, QueueKey, Record, State
 from ackline.core.limits import (
     MAX_NAME_BYTES,
     as_seconds,
@@ -524,7 +524,7 @@ def fail(
 ) -> Transition:
     """Fail the attempt: retry after the backoff, or go to the DLQ when no attempts are left."""
     if job.attempts >= policy.max_attempts:
-        return bury(job, failure, policy)
+        return bury(job, failure, policy, DlqReason.MAX_ATTEMPTS)
     wait = policy.backoff.delay(job.attempts, random) if delay is None else delay
     return Transition(
         job.id,
@@ -538,8 +538,11 @@ def fail(
     )
 
 
-def bury(job: Record, failure: Failure, policy: ResolvedPolicy) -> Transition:
+def bury(
+    job: Record, failure: Failure, policy: ResolvedPolicy, reason: DlqReason = DlqReason.DEAD
+) -> Transition:
     """Send the job to the DLQ, and write its keys-if-undelivered."""
+    failure = msgspec.structs.replace(failure, dlq_reason=reason)
     return Transition(
         job.id,
         Act.FAIL,
@@ -641,6 +644,12 @@ def expire(
     Guarded by the deadline that was read, so a heartbeat in between saves the lease.
     """
     reason = truncate_note(reason)
+    to, keep = State.QUEUED, policy.keep_cancelled
+    keys: tuple[tuple[str, ...], ...] = ()
+    if job.cancel_requested:
+        to = State.CANCELLED
+    elif job.attempts >= policy.max_attempts:
+        to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
     failure = Failure(
         act=Act.EXPIRE,
         attempt=job.attempts,
@@ -649,13 +658,8 @@ def expire(
         started_at=job.started_at or 0.0,
         type="LeaseExpired",
         message=f"{reason} (worker {job.worker or 'unknown'})",
+        dlq_reason=DlqReason.MAX_ATTEMPTS if to is State.FAILED else None,
     )
-    to, keep = State.QUEUED, policy.keep_cancelled
-    keys: tuple[tuple[str, ...], ...] = ()
-    if job.cancel_requested:
-        to = State.CANCELLED
-    elif job.attempts >= policy.max_attempts:
-        to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
     return Transition(
         job.id,
         Act.EXPIRE,

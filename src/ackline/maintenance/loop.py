@@ -180,6 +180,7 @@ class MaintenanceLoop(ABC):
         delays = backoff.failed(errors, self._random.uniform(0.5, 1.0))
         if unlogged := backoff.to_log(errors):
             self._log_errors(unlogged, delays)
+            self._report_errors(unlogged)
         if None in errors:
             return delays[None]
         backoff.succeeded(None)
@@ -199,6 +200,11 @@ class MaintenanceLoop(ABC):
             min(delays[queue] for queue in errors),
             exc_info=None if transient else ExceptionGroup(f"{self.name} failed", causes),
         )
+
+    def _report_errors(self, errors: Mapping[FailedQueue, Exception]) -> None:
+        for queue, error in errors.items():
+            for affected in self.queues if queue is None else [queue]:
+                affected.error_callbacks.report(error)
 
     def _add_jitter(self, delay: float) -> float:
         """Spread the runs of many processes, unless the next due time is known exactly."""

@@ -14,6 +14,7 @@ from ackline.core.job import Draft, QueueKey
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue.drafts.batches import fills_batch, in_batches, payload_size
 from ackline.queue.drafts.builder import DraftBuilder
+from ackline.queue.error_callbacks import ErrorCallbacks
 from ackline.queue.handlers import Handlers
 from ackline.queue.journal.follow import Watcher
 from ackline.queue.metadata import callbacks
@@ -48,6 +49,7 @@ class QueueBase(Generic[P, R]):
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         """Watchers of this queue; a running one is kept alive by its thread."""
+        self.error_callbacks = ErrorCallbacks()
         self.recoveries = RecoveryCounts(store, key)
         self._callbacks_recorded = False
         self._lock = threading.Lock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic
+from typing import Any, Generic, Literal, overload
 
 import msgspec
 
@@ -21,9 +21,16 @@ from ackline.core.limits import (
     require_text,
 )
 from ackline.queue.base import P, R
+from ackline.queue.error_callbacks import ErrorCallback, ErrorSubscription
 from ackline.queue.handlers import import_path_of, is_async
 from ackline.queue.job import Job
-from ackline.queue.journal.follow import Watcher, follow, require_event_type
+from ackline.queue.journal.follow import (
+    ERROR,
+    Watcher,
+    event_type,
+    follow,
+    require_callback,
+)
 from ackline.queue.journal.reader import JournalReader, ReaderInfo, Start, readers_of
 from ackline.queue.metadata.recovery_counts import RecoveryStats, load_recovery_counts
 from ackline.queue.settle import Settler
@@ -155,20 +162,33 @@ class Observer(Settler[P, R]):
         """The registered readers of the journal, by name; then those that read every queue."""
         return readers_of(self.store, self.key)
 
-    def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
-        """Call back for each event that leads to a state, or is an act, from now on.
+    @overload
+    def on(self, what: Literal["error"], callback: ErrorCallback) -> ErrorSubscription: ...
 
-        In a thread, one event after the other, until it or the queue is closed.
+    @overload
+    def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher: ...
+
+    def on(
+        self, what: State | Act | str, callback: Callable[[Any], None]
+    ) -> Watcher | ErrorSubscription:
+        """Call back each time that a job reaches a state, or for each act, from now on.
+
+        In a thread, one event after the other, until it or the queue is closed. For "error", it
+        calls back with each exception of what serves the queue in this process: a worker's claims
+        and heartbeats, maintenance, and other callbacks. An error that lasts may come again.
 
         >>> watcher = queue.on("completed", lambda event: print(event.id))  # doctest: +SKIP
         """
-        require_event_type(what, callback)
         if is_async(callback):
             raise InvalidOption(
                 f"{import_path_of(callback)} is async, and a thread calls it back: "
                 "pass a plain function, or use a queue of ackline.aio"
             )
-        watcher = Watcher(self.store, self.key, what, callback)
+        if what == ERROR:
+            require_callback(callback)
+            return self.error_callbacks.add(callback)
+        type = event_type(what, callback)
+        watcher = Watcher(self.store, self.key, type, callback, self.error_callbacks)
         self.watchers.add(watcher)
         return watcher
 

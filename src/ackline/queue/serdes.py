@@ -8,8 +8,14 @@ import msgspec
 
 from ackline.core import codec
 from ackline.core.codec import Serde
-from ackline.core.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
-from ackline.core.job import Record, State
+from ackline.core.errors import (
+    InvalidPayload,
+    JobCancelled,
+    JobFailed,
+    MaxAttemptsExceeded,
+    Timeout,
+)
+from ackline.core.job import DlqReason, Record, State
 from ackline.stores.contract import Completion
 
 R = TypeVar("R")
@@ -87,7 +93,9 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
                 result: R = self.decode_result(record.result)
                 return result
             case State.FAILED:
-                raise JobFailed(record.id, record.failure)
+                failure = record.failure
+                used_up = failure is not None and failure.dlq_reason is DlqReason.MAX_ATTEMPTS
+                raise (MaxAttemptsExceeded if used_up else JobFailed)(record.id, failure)
             case State.CANCELLED:
                 raise JobCancelled(record.id)
             case _:

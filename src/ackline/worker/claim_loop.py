@@ -485,6 +485,7 @@ class ClaimThread:
 
     def _wait_for_store(self, error: Exception) -> None:
         self._loop.store_failing = True
+        self._loop.queue.error_callbacks.report(error)
         logger.error(
             "queue %s: %s; retrying in %.2f s (no job is lost)",
             self._loop.queue.key,

@@ -130,6 +130,7 @@ class HeartbeatSender:
             except Exception as error:
                 # A worker whose heartbeat has ended would go on, while others count it as dead.
                 self._log_failure(error)
+                self._leased.queue.error_callbacks.report(error)
                 self._interval = min(self._interval, self._max_interval / 4)
                 self._stopped.wait(RETRY_DELAY)
 

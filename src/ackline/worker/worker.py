@@ -282,6 +282,8 @@ class Worker:
                 return
             self._error = error
         logger.error("worker %s is stopping: %s", self.id, error)
+        for queue in self.queues:
+            queue.error_callbacks.report(error)
         for runner in self._runners:
             runner.stop_claiming()
         self._stop.set()

@@ -232,6 +232,18 @@ def test_a_webhook_gets_all_events_that_lead_to_a_state(live, receiver):
     assert sorted(one.content["type"] for one in messages) == ["complete", "enqueue"]
 
 
+def test_a_webhook_hears_of_a_failed_job_once(live, receiver):
+    subscribe(live, receiver, states=["failed"])
+    options = {"id": "a", "maxAttempts": 1}
+    live.api.post("/queue/enqueue", {"value": 1, "options": options})
+    message = live.api.get("/queue/poll")["message"]
+    live.api.post("/queue/nack", {"id": message["id"], "error": "boom"})
+    live.api.patch("/v1/queues/default/jobs/a", {"payload": 2})
+
+    receiver.wait_for(1)
+    assert deliver_all(live, receiver) == 1
+
+
 def test_a_webhook_gets_no_earlier_events(live, receiver):
     run(live, "before")
     subscribe(live, receiver, acts=["complete"])

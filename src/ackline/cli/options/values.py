@@ -29,8 +29,11 @@ class OneOf(click.Choice[T]):
     """A choice of enum members, written as their values instead of their names."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002
-        """The value as text."""
-        return str(choice)
+        """The value as text; an enum may know other words for it."""
+        try:
+            return str(type(self.choices[0])(choice))  # type: ignore[call-arg]
+        except ValueError:
+            return str(choice)
 
 
 def seconds(text: str) -> float:

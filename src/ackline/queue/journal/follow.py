@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from ackline.core.config import suggestion_for
 from ackline.core.errors import TRANSIENT_ERRORS, EventsDropped, InvalidOption, StoreClosed
 from ackline.core.events import Act, Event
 from ackline.core.job import QueueKey, State
+from ackline.queue.error_callbacks import ErrorCallbacks
 from ackline.stores.contract import Store
 
 logger = logging.getLogger("ackline")
@@ -41,14 +43,25 @@ def follow(
             listener.wait(left)
 
 
-def require_event_type(what: State | Act | str, callback: Callable[..., Any]) -> None:
-    """Raise for anything but a state or an act, and for a callback that cannot be called."""
-    known = sorted({*State, *Act})
-    if what not in known:
-        raise InvalidOption(
-            f"{what!r} is neither a state nor an act ({', '.join(known)})"
-            f"{suggestion_for([str(what)], known)}"
-        )
+ERROR: Literal["error"] = "error"
+"""The type of callbacks for errors, which are not in the journal."""
+
+
+def event_type(what: State | Act | str, callback: Callable[..., Any]) -> State | Act:
+    """The state or act of this name; raises if there is none, or the callback cannot be called."""
+    require_callback(callback)
+    for known in (State, Act):
+        with contextlib.suppress(ValueError):
+            return known(what)
+    names = sorted({*State, *Act, ERROR})
+    raise InvalidOption(
+        f"{what!r} is neither a state nor an act ({', '.join(names)})"
+        f"{suggestion_for([str(what)], names)}"
+    )
+
+
+def require_callback(callback: Callable[..., Any]) -> None:
+    """Raise for a callback that cannot be called."""
     if not callable(callback):
         raise InvalidOption(f"the callback must be a function of an event, not {callback!r}")
 
@@ -60,13 +73,15 @@ class Watcher:
         self,
         store: Store,
         key: QueueKey,
-        event_type: State | Act | str,
+        event_type: State | Act,
         callback: Callable[[Event], None],
+        errors: ErrorCallbacks,
     ) -> None:
         self._store = store
         self._key = key
         self._event_type = event_type
         self._callback = callback
+        self._errors = errors
         self._pid = os.getpid()
         self._closed = threading.Event()
         self._listener = store.listen([key], "changes")
@@ -98,6 +113,7 @@ class Watcher:
                 logged = False
             except EventsDropped as error:
                 logger.warning("callbacks for %s events were skipped: %s", self._event_type, error)
+                self._errors.report(error)
                 self._cursor = error.cursor
                 continue
             except StoreClosed:
@@ -111,6 +127,7 @@ class Watcher:
                         error,
                         exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
                     )
+                    self._errors.report(error)
                 logged = True
                 self._closed.wait(MAX_WAIT)
                 continue
@@ -126,9 +143,10 @@ class Watcher:
         return events
 
     def _call(self, event: Event) -> None:
-        if self._closed.is_set() or self._event_type not in (event.to, event.act):
+        if self._closed.is_set() or self._event_type not in (event.reached, event.act):
             return
         try:
             self._callback(event)
-        except Exception:
+        except Exception as error:
             logger.exception("the callback for %s events of %s failed", self._event_type, self._key)
+            self._errors.report(error)

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from ackline.core.codec import is_json
 from ackline.core.events import Act, Event
-from ackline.core.job import Failure, Record, State
+from ackline.core.job import DlqReason, Failure, Record, State
 from ackline.core.retry import Backoff
 
 JSON_NULL = msgspec.Raw(b"null")
@@ -77,6 +77,8 @@ class Attempt(msgspec.Struct):
     type: str
     message: str
     traceback: str
+    dlq_reason: DlqReason | None = None
+    """Why the job then went to the DLQ; null if it did not."""
 
 
 class EventDocument(msgspec.Struct):

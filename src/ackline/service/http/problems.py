@@ -161,6 +161,7 @@ LIBRARY_ERRORS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.Timeout: (504, "timeout"),
     errors.JobNotFound: (404, "not-found"),
     errors.JobFailed: (409, "job-failed"),
+    errors.MaxAttemptsExceeded: (409, "max-attempts-exceeded"),
     errors.JobCancelled: (409, "job-cancelled"),
     errors.WrongState: (409, "wrong-state"),
     errors.JobChanged: (412, "changed"),

@@ -28,7 +28,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None for callbacks: each job has its own."""
     acts: frozenset[Act] | None = None
     states: frozenset[State] | None = None
-    """Only events that lead to one of these states."""
+    """Only events with which a job reaches one of these states."""
     queues: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     active: bool = True
@@ -52,7 +52,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and self.url is not None
             and read_cursor(event.cursor) > read_cursor(self.since_for(event.queue.name))
             and (self.acts is None or event.act in self.acts)
-            and (self.states is None or event.to in self.states)
+            and (self.states is None or event.reached in self.states)
             and (self.queues is None or event.queue.name in self.queues)
             and (self.kinds is None or event.kind in self.kinds)
         )

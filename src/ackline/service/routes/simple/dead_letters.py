@@ -11,7 +11,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from ackline.aio import AsyncQueue
 from ackline.core.errors import JobNotFound, WrongState
-from ackline.core.job import Record, State
+from ackline.core.job import DlqReason, Record, State
 from ackline.queue.operate import purge_steps
 from ackline.queue.transfer.documents import payload_json
 from ackline.service.auth.caller import Caller
@@ -42,6 +42,8 @@ class DeadLetter(msgspec.Struct, rename="camel"):
     original_created_at: int
     failed_at: int
     kind: str
+    dlq_reason: DlqReason | None
+    """Why it is here: `max_attempts` if its attempts are used up, `dead` if it was given up."""
 
 
 class RequeueResult(msgspec.Struct, rename="camel"):
@@ -168,6 +170,7 @@ def _document(record: Record) -> DeadLetter:
         original_created_at=round(record.created_at * 1000),
         failed_at=round((record.finished_at or 0.0) * 1000),
         kind=record.kind,
+        dlq_reason=failure.dlq_reason if failure is not None else None,
     )
 
 

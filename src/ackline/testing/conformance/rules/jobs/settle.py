@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ackline.core.events import Act
-from ackline.core.job import State
+from ackline.core.job import DlqReason, State
 from ackline.core.lifecycle import (
     Edit,
     Verdict,
@@ -173,6 +173,20 @@ class SettleRules(StoreCase):
 
         assert verdict == Verdict(True, State.FAILED)
         assert driver.get("a").failure == driver.get("a").history[-1]
+
+    def test_a_dead_letter_says_why_it_is_one(self, driver: QueueDriver) -> None:
+        used_up = driver.enqueue_and_claim("used up", max_attempts=1)
+        driver.fail(used_up)
+        given_up = driver.enqueue_and_claim("given up")
+        driver.apply_one(bury(given_up, failure(given_up), policy_of(given_up)))
+        retried = driver.enqueue_and_claim("retried")
+        driver.fail(retried)
+
+        reasons = [
+            driver.get(id).history[0].dlq_reason for id in ("used up", "given up", "retried")
+        ]
+
+        assert reasons == [DlqReason.MAX_ATTEMPTS, DlqReason.DEAD, None]
 
     def test_release_gives_the_attempt_back(self, driver: QueueDriver) -> None:
         """Rule 5: attempts given back are not deliveries that count."""
