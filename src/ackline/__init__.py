@@ -43,10 +43,12 @@ from ackline.core.job import Failure, State
 from ackline.core.outcome import Cancel, Dead, Done, Retry, Snooze
 from ackline.core.retry import exponential, fixed, linear, schedule
 from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued, StopReason
-from ackline.queues import Queues, open
+from ackline.queues import Queues
+from ackline.queues import open as open
 from ackline.relay import Relay, RelayStats
 from ackline.worker import Execution, Hooks, Worker
 
+# Without `open`: `from ackline import *` must not replace the built-in one.
 __all__ = [
     "AcklineError",
     "Act",
@@ -113,7 +115,6 @@ __all__ = [
     "exponential",
     "fixed",
     "linear",
-    "open",
     "resource",
     "schedule",
 ]

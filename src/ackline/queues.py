@@ -169,21 +169,28 @@ class Queues:
         self._created.add(queue)
         return queue
 
+    def names(self) -> list[str]:
+        """The names of all queues that the store knows; `list(queues)` gives them, too.
+
+        >>> open("memory://").names()
+        []
+        """
+        return [info.key.name for info in self.describe()]
+
     def __iter__(self) -> Iterator[str]:
-        """The names of all queues that the store knows."""
-        return (info.key.name for info in self.describe())
+        return iter(self.names())
 
     def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
         return self.store.describe(self.tenant)
 
-    def keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
+    def read_keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
         """The entries whose keys start with this prefix: the payloads of undelivered jobs.
 
         A job leaves its payload there if it was enqueued with `keys_if_undelivered` and went
         to the DLQ. Ackline's own keys, under "ackline", are omitted unless that is the prefix.
 
-        >>> open("memory://").keys("failed payments")
+        >>> open("memory://").read_keys("failed payments")
         []
         """
         if prefix:

@@ -380,7 +380,7 @@ class TestWholeQueue:
         dialog(tab).get_by_label("Value").fill('{"seen": true}')
         dialog(tab).get_by_role("button", name="Save").click()
         expect(row).to_contain_text('{"seen": true}')
-        assert json.loads(dashboard.queues.keys("alerts")[0].value) == {"seen": True}
+        assert json.loads(dashboard.queues.read_keys("alerts")[0].value) == {"seen": True}
 
     def test_a_key_keeps_its_text_where_it_is_not_edited(self, tab, dashboard):
         number = "123456789012345678901234567890"
@@ -396,7 +396,7 @@ class TestWholeQueue:
         dialog(tab).get_by_role("button", name="Save").click()
 
         expect(row).to_contain_text('"y"')
-        assert bytes(dashboard.queues.keys("alerts")[0].value).decode() == text.replace(
+        assert bytes(dashboard.queues.read_keys("alerts")[0].value).decode() == text.replace(
             '"x"', '"y"'
         )
 
@@ -405,7 +405,7 @@ class TestWholeQueue:
         text = ' {"a": 1e400}\r\n'
         key = KeyWrite(key=("alerts", "9"), value=text.encode())
         dashboard.runtime.store.write_keys(dashboard.tenant, [key])
-        before = dashboard.queues.keys("alerts")
+        before = dashboard.queues.read_keys("alerts")
         tab.goto(f"{dashboard.url}/keyspace")
         row = tab.get_by_role("row", name="alerts / 9")
         row.get_by_role("button").click()
@@ -414,4 +414,4 @@ class TestWholeQueue:
         dialog(tab).get_by_role("button", name="Save").click()
 
         expect(dialog(tab)).to_have_count(0)
-        assert dashboard.queues.keys("alerts") == before
+        assert dashboard.queues.read_keys("alerts") == before

@@ -168,9 +168,9 @@ class TestOwnKeys:
         queue.bury(queue.claim()[0], "no")
         for n in range(5):
             queue.reader(f"reader {n}").read()
-        found = queues.keys()
+        found = queues.read_keys()
         assert [entry.key for entry in found] == [("zebra",)]
-        assert [entry.key for entry in queues.keys(limit=1)] == [("zebra",)]
+        assert [entry.key for entry in queues.read_keys(limit=1)] == [("zebra",)]
 
     def test_users_cannot_write_them(self, queues: Queues) -> None:
         queue = queues["pay"]

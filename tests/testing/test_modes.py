@@ -22,6 +22,7 @@ from ackline import (
     Retry,
     Snooze,
     State,
+    aio,
 )
 from ackline.testing import (
     ManualClock,
@@ -445,3 +446,34 @@ def test_what_writes_keys_with_its_jobs_works_inline() -> None:
             ackline.Relay(here["email"], target, maintenance=False).drain()
 
         assert done == [7]
+
+
+class TestOtherFaces:
+    def test_a_queue_for_asyncio(self, queues: Queues) -> None:
+        work = aio.AsyncQueues(queues)["email"]
+
+        @work.handler
+        async def handle(job: Job[int]) -> int:
+            return job.payload
+
+        asyncio.run(work.enqueue(1, id="a"))
+        assert_enqueued(work, id="a", payload=1)
+        refute_enqueued(work, id="b")
+        assert drain(work)["completed"] == 1
+        with inline(work):
+            queues["email"].enqueue(2, id="b")
+        assert state_of(queues["email"], "b") == "completed"
+
+    def test_a_task_means_the_jobs_of_its_kind(self) -> None:
+        app = ackline.App("memory://")
+
+        @app.task(kind="welcome")
+        def welcome(to: str) -> str:
+            return to
+
+        with app:
+            app.queues["default"].enqueue(1, kind="other")
+            refute_enqueued(welcome)
+            welcome.enqueue("ann")
+            assert_enqueued(welcome, payload={"to": "ann"}, count=1)
+            assert drain(welcome)["completed"] == 1

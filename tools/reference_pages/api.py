@@ -83,7 +83,7 @@ PAGES = (
 def api_page(page: Page) -> str:
     """A module's public names with their signatures and docstrings."""
     module = importlib.import_module(page.module)
-    names = page.names or tuple(module.__all__)
+    names = page.names or public_names(module)
     parts = [WRITTEN_BY, f"# `{page.module}`", page.intro, _contents(names)]
     parts += [_entry(module, name) for name in names]
     return "\n\n".join(parts) + "\n"
@@ -101,6 +101,11 @@ def _entry(module: ModuleType, name: str) -> str:
     else:
         parts += [_code([_signature(name, thing)]), _docstring(thing)]
     return "\n\n".join(part for part in parts if part)
+
+
+def public_names(module: ModuleType) -> tuple[str, ...]:
+    """A module's `__all__`, and `open`, which `import *` leaves out."""
+    return tuple(sorted({*module.__all__, *({"open"} & vars(module).keys())}))
 
 
 def _class(kind: type) -> Iterator[str]:

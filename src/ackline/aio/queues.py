@@ -118,13 +118,17 @@ class AsyncQueues:
         self._all_queues.add(queue)
         return queue
 
+    async def names(self) -> list[str]:
+        """The names of all queues that the store knows."""
+        return await self._threads.call(self.sync.names)
+
     async def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
         return await self._threads.call(self.sync.describe)
 
-    async def keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
+    async def read_keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
         """The entries whose keys start with this prefix."""
-        return await self._threads.call(self.sync.keys, *prefix, limit=limit)
+        return await self._threads.call(self.sync.read_keys, *prefix, limit=limit)
 
     async def delete_key(self, *key: str) -> bool:
         """Remove one key; False if there was none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
 import msgspec
@@ -167,7 +168,7 @@ class BaseTask(Generic[P, R]):
     def typed(self, answer: Enqueued) -> Enqueued:
         """The answer to an enqueue, with the result of a completed job as its declared type."""
         if isinstance(answer, Completed):
-            return msgspec.structs.replace(answer, result=self.load(answer.result))
+            return replace(answer, result=self.load(answer.result))
         return answer
 
     def load(self, result: Any) -> R:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Unpack
-
-import msgspec
 
 from ackline.core.errors import InvalidOption, InvalidPayload
 from ackline.core.job import Draft, State
@@ -20,21 +19,25 @@ from ackline.queue.transactions import joined_store
 from ackline.stores.contract import JoinedTransaction, Receipt
 
 
-class Queued(msgspec.Struct, frozen=True):
+# Dataclasses, because web frameworks serialize them; not frozen, which makes them slow to create.
+@dataclass(slots=True, unsafe_hash=True)
+class Queued:
     """Accepted: the job is stored and will run."""
 
     id: str
     state: State = State.QUEUED
 
 
-class Duplicate(msgspec.Struct, frozen=True):
+@dataclass(slots=True, unsafe_hash=True)
+class Duplicate:
     """A job with this id is live already; nothing was stored."""
 
     id: str
     state: State
 
 
-class Completed(msgspec.Struct, frozen=True):
+@dataclass(slots=True, unsafe_hash=True)
+class Completed:
     """A job with this id has completed already; this is its result.
 
     Reading a result that is not of the type that this queue declares raises `InvalidPayload`.
@@ -45,15 +48,20 @@ class Completed(msgspec.Struct, frozen=True):
     state: State = State.COMPLETED
 
 
-class CompletedUndecodable(Completed, frozen=True, kw_only=True):
+class CompletedUndecodable(Completed):
     """A completed job whose result cannot be decoded: reading `result` raises the reason.
 
     It is not raised earlier: the call may have stored other jobs, whose receipts it returns.
     """
 
-    error: InvalidPayload
+    __slots__ = ("error",)
 
-    @property  # type: ignore[misc]
+    def __init__(self, id: str, error: InvalidPayload) -> None:
+        self.id = id
+        self.error = error
+        self.state = State.COMPLETED
+
+    @property
     def result(self) -> Any:
         """Raises `InvalidPayload`."""
         raise self.error
@@ -187,7 +195,7 @@ class Producer(QueueBase[P, R]):
         try:
             return Completed(receipt.id, self.serdes.decode_result(receipt.result))
         except InvalidPayload as error:
-            return CompletedUndecodable(receipt.id, None, error=error)
+            return CompletedUndecodable(receipt.id, error)
 
 
 def store_in_background(

@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 from unittest import mock
 
 import msgspec
@@ -73,8 +73,43 @@ class Drained(msgspec.Struct, frozen=True):
         return self.states.get(State(state), 0)
 
 
+class TaskLike(Protocol):
+    """A task of an app: all its jobs are of one kind."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def queue(self) -> Queue[Any, Any]: ...
+
+
+class AsyncQueueLike(Protocol):
+    """A queue for asyncio."""
+
+    @property
+    def sync(self) -> Queue[Any, Any]: ...
+
+
+QueueLike = Queue[Any, Any] | AsyncQueueLike | TaskLike
+"""What the functions of this module take: a queue, one for asyncio, or a task."""
+
+
+def _queue_of(source: QueueLike) -> Queue[Any, Any]:
+    if isinstance(source, Queue):
+        return source
+    sync = getattr(source, "sync", None)
+    return sync if isinstance(sync, Queue) else cast(TaskLike, source).queue
+
+
+def _kind_of(source: QueueLike, kind: str | None) -> str | None:
+    """The kind to look for: that of a task, unless one is given."""
+    if kind is None and not isinstance(source, Queue):
+        return getattr(source, "kind", None)
+    return kind
+
+
 def drain(
-    queue: Queue[Any, Any],
+    queue: QueueLike,
     *,
     until_idle: ManualClock | None = None,
     hooks: Hooks = NO_HOOKS,
@@ -89,6 +124,7 @@ def drain(
     >>> drain(queue)["completed"]  # doctest: +SKIP
     2
     """
+    queue = _queue_of(queue)
     states: dict[State, int] = {}
     runs = 0
     while True:
@@ -111,7 +147,7 @@ def drain(
 
 @contextlib.contextmanager
 def inline(
-    *queues: Queue[Any, Any],
+    *queues: QueueLike,
     hooks: Hooks = NO_HOOKS,
     raise_errors: bool = False,
     runtime: GetRuntime | None = None,
@@ -124,6 +160,7 @@ def inline(
     >>> with inline(queue):  # doctest: +SKIP
     ...     sign_up("a@example.com")
     """
+    chosen = list(map(_queue_of, queues))
 
     def run(key: QueueKey) -> None:
         above = _draining.get()
@@ -131,20 +168,20 @@ def inline(
             return  # the drain around this one runs the job
         inside = _draining.set((*above, key))
         try:
-            for queue in queues:
+            for queue in chosen:
                 if queue.key == key:
                     drain(queue, hooks=hooks, raise_errors=raise_errors, runtime=runtime)
         finally:
             _draining.reset(inside)
 
     with contextlib.ExitStack() as stack:
-        for store in {id(queue.store): queue.store for queue in queues}.values():
+        for store in {id(queue.store): queue.store for queue in chosen}.values():
             stack.enter_context(mock.patch.object(store, "enqueue", _enqueue_then(store, run)))
         yield
 
 
 def assert_enqueued(
-    queue: Queue[Any, Any],
+    queue: QueueLike,
     *,
     kind: str | None = None,
     payload: Any = ...,
@@ -156,6 +193,8 @@ def assert_enqueued(
 
     >>> assert_enqueued(queue, kind="welcome", payload={"to": "a"})  # doctest: +SKIP
     """
+    kind = _kind_of(queue, kind)
+    queue = _queue_of(queue)
     found, existing = _find(queue, kind, payload, id, state)
     if count is None and found:
         return found
@@ -167,7 +206,7 @@ def assert_enqueued(
 
 
 def refute_enqueued(
-    queue: Queue[Any, Any],
+    queue: QueueLike,
     *,
     kind: str | None = None,
     payload: Any = ...,
@@ -178,6 +217,8 @@ def refute_enqueued(
 
     >>> refute_enqueued(queue, kind="welcome")  # doctest: +SKIP
     """
+    kind = _kind_of(queue, kind)
+    queue = _queue_of(queue)
     found, _ = _find(queue, kind, payload, id, state)
     if found:
         expected = f"expected no job{_describe(kind, payload, id, state)} in {queue}"

@@ -156,7 +156,7 @@ class SampleService:
         """Everything that acme has."""
         queues = Queues(self.runtime.store, "acme")
         jobs = [job.record for name in queues for job in queues[name].jobs().jobs]
-        return queues.describe(), jobs, queues.keys(), queues.keys("ackline")
+        return queues.describe(), jobs, queues.read_keys(), queues.read_keys("ackline")
 
 
 @pytest.fixture(scope="module")

@@ -609,7 +609,7 @@ class TestDroppedQueues:
         last = json.loads(checkpoint.offsets[max(checkpoint.offsets)])
 
         assert list(last["cursors"]) == ["stays"]
-        keys = queues.keys("ackline", "readers")
+        keys = queues.read_keys("ackline", "readers")
         assert [entry.key[2] for entry in keys] == [ALL_QUEUES, "stays"]
 
     @pytest.mark.parametrize("pruned", [False, True])

@@ -101,7 +101,7 @@ def test_reading_without_its_scope_is_refused_by_name(open_as: Any, token: str) 
         queues["mail"].jobs,
         queues["mail"].counts,
         queues.describe,
-        queues.keys,
+        queues.read_keys,
         lambda: list(queues["mail"].events()),
     ):
         with pytest.raises(StoreForbidden, match="read"):

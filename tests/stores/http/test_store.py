@@ -159,7 +159,7 @@ class TestShortAnswers:
 
         assert [entry.key for entry in store.read_keys("default", ("k",), 9)] == keys
         assert [entry.key for entry in store.read_keys("default", ("k",), 5)] == keys[:5]
-        assert [entry.key for entry in Queues(store).keys(limit=9)] == keys
+        assert [entry.key for entry in Queues(store).read_keys(limit=9)] == keys
 
     def test_of_too_many_queues_some_are_listened_to(self, store):
         keys = [QUEUE, *(QueueKey("default", str(number)) for number in range(9))]

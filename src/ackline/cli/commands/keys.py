@@ -33,7 +33,7 @@ def keys(session: Session, prefix: tuple[str, ...], limit: int, delete: bool) ->
             raise CommandError(f"no key {' / '.join(map(safe, prefix)) or '(empty)'}")
         session.print_json({"deleted": prefix}) if session.json else session.print("deleted")
         return
-    found = session.queues.keys(*prefix, limit=limit)
+    found = session.queues.read_keys(*prefix, limit=limit)
     if session.json:
         for entry in found:
             session.print_json({"key": entry.key, "value": _value(entry), "version": entry.version})
