@@ -251,13 +251,14 @@ export const en = {
 
   "search.title": "Search",
   "search.label": "Search jobs",
-  "search.placeholder": "Search id, kind, payload…",
-  "search.none": "No job has an id that starts with “{text}”, and none has it as its kind or in its payload.",
+  "search.placeholder": "Search id, kind, tag, payload…",
+  "search.none": "No job has an id that starts with “{text}”, and none has it as its kind, as a tag or in its payload.",
   "search.noneIncomplete": "Incomplete: nothing found for “{text}”, but the search ended before it had read every job. A whole id is always found.",
-  "search.start": "Type an id, a kind, or part of a payload, and press Enter.",
+  "search.start": "Type an id, a kind, a tag, or part of a payload, and press Enter.",
   "search.incomplete": "Incomplete: a search shows at most 10 jobs of a queue and 50 in all, and stops after two seconds. A whole id is always found.",
   "search.by.id": "id",
   "search.by.kind": "kind",
+  "search.by.tag": "tag",
   "search.by.payload": "payload",
 
   "dlq.groups": "Errors",

@@ -252,13 +252,14 @@ export const es: Record<MessageKey, string> = {
 
   "search.title": "Buscar",
   "search.label": "Buscar trabajos",
-  "search.placeholder": "Buscar id, tipo, contenido…",
-  "search.none": "Ningún id empieza por «{text}», y ningún trabajo lo tiene como tipo ni en su contenido.",
+  "search.placeholder": "Buscar id, tipo, etiqueta, contenido…",
+  "search.none": "Ningún id empieza por «{text}», y ningún trabajo lo tiene como tipo, como etiqueta ni en su contenido.",
   "search.noneIncomplete": "Incompleto: no se ha encontrado «{text}», pero la búsqueda terminó antes de revisar todos los trabajos. Un id completo siempre se encuentra.",
-  "search.start": "Escriba un id, un tipo o parte de un contenido y pulse Intro.",
+  "search.start": "Escriba un id, un tipo, una etiqueta o parte de un contenido y pulse Intro.",
   "search.incomplete": "Incompleto: una búsqueda muestra como máximo 10 trabajos por cola y 50 en total, y termina a los dos segundos. Un id completo siempre se encuentra.",
   "search.by.id": "id",
   "search.by.kind": "tipo",
+  "search.by.tag": "etiqueta",
   "search.by.payload": "contenido",
 
   "dlq.groups": "Errores",
