@@ -17,7 +17,7 @@ def test_every_act_has_a_text():
     ("act", "to", "text"),
     [
         (Act.FAIL, State.FAILED, "failed, attempt 2, moved to the DLQ: OSError: no"),
-        (Act.FAIL, State.FAILING, "failed, attempt 2, will be retried: OSError: no"),
+        (Act.FAIL, State.FAILING, "failed, attempt 2, retry scheduled: OSError: no"),
         (Act.EXPIRE, State.QUEUED, "lease expired, attempt 2, queued again: OSError: no"),
         (Act.EXPIRE, State.FAILED, "lease expired, attempt 2, moved to the DLQ: OSError: no"),
         (Act.ENQUEUE, State.SCHEDULED, "scheduled: OSError: no"),

@@ -48,7 +48,7 @@ ACT_TEXTS: Mapping[Act, str] = {
 
 _NEXT_STATE: Mapping[State | None, str] = {
     State.FAILED: "moved to the DLQ",
-    State.FAILING: "will be retried",
+    State.FAILING: "retry scheduled",
     State.QUEUED: "queued again",
     State.CANCELLED: "cancelled as requested",
 }
