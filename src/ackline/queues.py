@@ -27,7 +27,7 @@ from ackline.stores.contract import (
     TenantBound,
     find_key,
 )
-from ackline.stores.registry import store_from_url, store_url
+from ackline.stores.registry import StoreSource, store_from
 
 DEFAULT_TENANT = "default"
 
@@ -37,7 +37,7 @@ MAX_LISTED = 10
 
 @suggests_options
 def open(
-    url: str | os.PathLike[str],
+    url: StoreSource,
     *,
     tenant: str | None = None,
     clock: Clock | None = None,
@@ -48,13 +48,16 @@ def open(
     The tenant is `default` unless you name another. A `token` is for a service, `http://` or
     `https://`; there, the tenant is the token's.
 
+    It also takes a store, which is closed with its queues, or a `redis.Redis`: the store opens
+    connections of its own with that client's settings, and leaves the client alone.
+
     >>> queues = open("memory://")
     >>> queues["email"]
     <Queue 'email' in memory>
     """
     if tenant is not None:
         require_name("tenant", tenant)
-    store = store_from_url(store_url(url), clock, token)
+    store = store_from(url, clock, token)
     store.open()
     return Queues(store, tenant or tenant_of_store(store))
 

@@ -13,6 +13,7 @@ import pytest
 
 import ackline
 from ackline import App, Cancel, ConfigError, Job, JobCancelled, JobFailed, Worker
+from ackline.stores.memory import MemoryStore
 from tests.app.conftest import RunningWorker
 
 
@@ -43,6 +44,26 @@ def test_the_store_is_that_of_open_then_the_variable_then_the_app(
         assert "variable.db" in location()
     with app.open(tmp_path / "open.db"):
         assert "open.db" in location()
+
+
+def test_an_existing_store_or_client_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKLINE_STORE", "sqlite:///not-used.db")
+    store = MemoryStore()
+    app = App(store=store)
+
+    @app.task
+    def work() -> None: ...
+
+    with app:
+        work.enqueue()
+        assert app.queues.store is store
+    with ackline.open(store) as queues:
+        assert queues["default"].counts()[ackline.State.QUEUED] == 1
+
+
+def test_an_app_takes_a_url_or_a_store() -> None:
+    with pytest.raises(ConfigError, match="pass url or store"):
+        App("memory://", store=MemoryStore())
 
 
 def test_an_app_without_a_store_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:

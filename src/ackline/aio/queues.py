@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import weakref
 from collections.abc import Generator
 from typing import Any, Self, Unpack, overload
@@ -21,6 +20,7 @@ from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queues import QueueOptions, Queues
 from ackline.stores.contract import KeyValue, QueueInfo, StoreInfo
+from ackline.stores.registry import StoreSource
 
 
 class AsyncQueue(AsyncProducer[P, R], AsyncConsumer[P, R], AsyncOperator[P, R]):
@@ -157,7 +157,7 @@ class PendingOpen:
 
     def __init__(
         self,
-        url: str | os.PathLike[str],
+        url: StoreSource,
         tenant: str | None,
         clock: Clock | None,
         token: str | None,
@@ -193,13 +193,13 @@ class PendingOpen:
 
 @suggests_options
 def open(
-    url: str | os.PathLike[str],
+    url: StoreSource,
     *,
     tenant: str | None = None,
     clock: Clock | None = None,
     token: str | None = None,
 ) -> PendingOpen:
-    """Open a store by its URL or path: `await` it, or use it in an `async with` block.
+    """Open a store as `ackline.open` does: `await` it, or use it in an `async with` block.
 
     >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
     ...     await queues["email"].enqueue({"to": "a@example.com"})

@@ -37,6 +37,7 @@ from ackline.queue import Queue
 from ackline.queue.drafts.builder import TaskOptions
 from ackline.queue.handlers import handler_policy, import_path_of, is_async
 from ackline.queues import Queues
+from ackline.stores.registry import StoreSource
 from ackline.worker.lifespan import LifespanFunction, require_lifespan
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class App:
 
     Nothing is opened when it is created, so a module that defines one can be imported anywhere.
     The store is opened by `open`, by a worker, or when it is first used. Its URL is what `open` is
-    given, else the variable ACKLINE_STORE, else `url`.
+    given, else the variable ACKLINE_STORE, else `url`. With `store`, which is whatever
+    `ackline.open` takes, such as a store or a `redis.Redis`, the variable does not count.
 
     >>> app = App("memory://")
     >>> @app.task(queue="email")
@@ -104,12 +106,16 @@ class App:
         self,
         url: str | os.PathLike[str] | None = None,
         *,
+        store: StoreSource | None = None,
         tenant: str | None = None,
         include: Iterable[str] = (),
     ) -> None:
         if isinstance(include, str):
             raise ConfigError(f"include is a list of modules: write include=[{include!r}]")
+        if url is not None and store is not None:
+            raise ConfigError("an app has one store: pass url or store")
         self._url = url
+        self._store = store
         self._tenant = tenant
         self._include = tuple(include)
         self._tasks: dict[str, BaseTask[..., Any]] = {}
@@ -246,7 +252,7 @@ class App:
     @suggests_options
     def open(
         self,
-        url: str | os.PathLike[str] | None = None,
+        url: StoreSource | None = None,
         *,
         tenant: str | None = None,
         token: str | None = None,
@@ -259,7 +265,7 @@ class App:
         with self._lock:
             if self._queues is not None:
                 raise ConfigError(f"{self!r} is open already: close it first")
-            url = url or os.environ.get(STORE_VARIABLE) or self._url
+            url = url or self._store or os.environ.get(STORE_VARIABLE) or self._url
             if url is None:
                 raise ConfigError(
                     f"no store is named: pass a URL to App or open, or set {STORE_VARIABLE}"

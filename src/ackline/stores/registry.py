@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from ackline.core.clock import Clock
@@ -70,6 +71,33 @@ def sqlite_file_of(url: str) -> str | None:
     return os.path.abspath(unquote(parts.path).removeprefix("/"))
 
 
+class RedisClient(Protocol):
+    """A `redis.Redis`, as far as it can be named without importing it."""
+
+    @property
+    def connection_pool(self) -> Any: ...
+
+    def execute_command(self, *args: Any, **options: Any) -> Any: ...
+
+
+StoreSource = str | os.PathLike[str] | Store | RedisClient
+"""What names a store: its URL, the path of a SQLite file, the store itself, or a Redis client."""
+
+
+def store_from(source: StoreSource, clock: Clock | None = None, token: str | None = None) -> Store:
+    """The store that is meant, not yet opened unless it is an open one."""
+    if isinstance(source, str | os.PathLike):
+        return store_from_url(store_url(source), clock, token)
+    if token is not None or (clock is not None and not hasattr(source, "connection_pool")):
+        raise ConfigError(f"a token or clock belongs to a URL: {source!r} has its own")
+    if hasattr(source, "capabilities"):
+        return cast(Store, source)
+    if hasattr(source, "connection_pool"):
+        from_client = _import_store("redis", "ackline.stores.redis.store").from_client
+        return cast(Store, from_client(source, clock))
+    return store_from_url(store_url(cast(str, source)))  # which says what a store is opened by
+
+
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
     """Create the store of a URL, not yet opened."""
     scheme = url.partition(":")[0].lower()
@@ -82,18 +110,29 @@ def store_from_url(url: str, clock: Clock | None = None, token: str | None = Non
 
 
 def _store_factory(url: str, scheme: str) -> StoreFactory:
-    try:
-        if scheme in BUILT_IN:
-            built_in: StoreFactory = importlib.import_module(BUILT_IN[scheme]).from_url
-            return built_in
-        for point in _entry_points().select(name=scheme):
+    if scheme in BUILT_IN:
+        built_in: StoreFactory = _import_store(scheme, BUILT_IN[scheme]).from_url
+        return built_in
+    for point in _entry_points().select(name=scheme):
+        with _missing_extra(scheme):
             added: StoreFactory = point.load()
-            return added
+        return added
+    known = [*BUILT_IN, *(point.name for point in _entry_points())]
+    raise UnknownStore(url, known)
+
+
+def _import_store(scheme: str, module: str) -> Any:
+    with _missing_extra(scheme):
+        return importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def _missing_extra(scheme: str) -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         extra = next((extra for extra in EXTRAS if scheme.startswith(extra)), scheme)
         raise MissingExtra(f"{scheme}:// (no module {error.name!r})", extra) from error
-    known = [*BUILT_IN, *(point.name for point in _entry_points())]
-    raise UnknownStore(url, known)
 
 
 def _entry_points() -> EntryPoints:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import redis
+
 from ackline.core.clock import Clock
 from ackline.core.config import QueueSettings, validated_settings
 from ackline.core.events import Events, make_cursor
@@ -40,7 +42,7 @@ from ackline.stores.contract import (
 from ackline.stores.redis import jobs, operate, queries
 from ackline.stores.redis.direct_delivery import DeliveryListener, Inbox
 from ackline.stores.redis.io.address import Address, Durability, read_address
-from ackline.stores.redis.io.connection import Connection
+from ackline.stores.redis.io.connection import Connection, address_of
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -78,11 +80,13 @@ class RedisStore:
         name="redis", persistent=True, shared=True, batch_size=200, max_journal=1_000_000
     )
 
-    def __init__(self, address: Address, clock: Clock | None = None) -> None:
+    def __init__(
+        self, address: Address, clock: Clock | None = None, client: redis.Redis | None = None
+    ) -> None:
         names = KeyNames(address.prefix, address.mode == "cluster")
         self._address = address
         self._clock = clock
-        self._connection = Connection(address)
+        self._connection = Connection(address, client)
         self._scripts = Scripts(self._connection, names, clock)
         self._names = names
         self._listeners: set[PubSubConnection] = set()
@@ -307,3 +311,8 @@ def _request_nothing() -> None:
 def from_url(url: str, clock: Clock | None = None) -> RedisStore:
     """The store at a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, …."""
     return RedisStore(read_address(url), clock)
+
+
+def from_client(client: redis.Redis, clock: Clock | None = None) -> RedisStore:
+    """The store on the server of a client; it opens connections of its own, with its settings."""
+    return RedisStore(address_of(client), clock, client)

@@ -10,12 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
+import redis.asyncio
+import redis.sentinel
 from msgspec.structs import replace
 from tests.harness.servers.ports import HOST, free_port
 from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, SOON, drafts
 from tests.stores.redis.io.fake_server import INFO, FakeServer, array, bulk, error
 
+import ackline
 from ackline.core.errors import (
     AcklineError,
     ConfigError,
@@ -425,3 +428,34 @@ def test_hundreds_of_threads_call_at_the_same_time(store):
         for _ in range(count):
             stack.enter_context(store.listen([QUEUE], "changes"))
         assert all(threads.map(enqueue, range(count)))
+
+
+class TestExistingClient:
+    """`RedisStorage({ client })`: an existing client instead of host and port."""
+
+    def test_a_client_gives_its_server_and_credentials(self, locked):
+        client = redis.Redis(host=HOST, port=locked.port, password=SECRET, decode_responses=True)
+
+        with ackline.open(client) as queues:
+            assert queues["email"].enqueue(1, id="a").id == "a"
+            assert queues["email"].enqueue_many([2, 3])
+
+        assert client.ping()
+        client.close()
+
+    def test_closing_the_store_leaves_the_client_open(self, client):
+        queues = ackline.open(client)
+        before = client.connection_pool.get_connection()
+
+        queues.close()
+
+        assert before.can_read() is False
+        assert before.is_connected
+        client.connection_pool.release(before)
+
+    @pytest.mark.parametrize("make", [redis.asyncio.Redis, redis.sentinel.Sentinel([]).master_for])
+    def test_other_clients_are_refused(self, make):
+        given = make("name") if make is not redis.asyncio.Redis else make()
+
+        with pytest.raises(ConfigError, match="open the store by its URL"):
+            ackline.open(given)

@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ackline.core.errors import StoreClosed, StoreUnavailable
+from ackline.core.errors import ConfigError, StoreClosed, StoreUnavailable
 from ackline.stores.redis.io.address import Address
 from ackline.stores.redis.io.client import DirectClient, Subscriber
 from ackline.stores.redis.io.errors import TranslateErrors
@@ -29,8 +29,9 @@ Argument = bytes | str | int | float
 class Connection:
     """One client for all threads of a store; each call has a connection of its own."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, client: redis.Redis | None = None) -> None:
         self.address = address
+        self._settings_of = client
         self.where = str(address)
         self.translate_errors = TranslateErrors(self.where, address.prefix)
         """A context in which the client's errors are raised as Ackline's."""
@@ -41,7 +42,11 @@ class Connection:
         """Create the client; only the client of a cluster connects immediately."""
         if self._client is None:
             with self.translate_errors:
-                self._client = _make_client(self.address)
+                self._client = (
+                    _make_client(self.address)
+                    if self._settings_of is None
+                    else _client_like(self._settings_of, self.address)
+                )
                 # The client of a cluster has to find the node, that of sentinels the primary.
                 if self.address.mode in ("cluster", "sentinel"):
                     self._direct = self._client
@@ -149,19 +154,74 @@ def _sentinel_options(address: Address, common: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _make_client(address: Address) -> Any:
-    common: dict[str, Any] = {
-        "username": address.username,
-        "password": address.password,
-        "ssl": address.tls,
+def _required_options(address: Address) -> dict[str, Any]:
+    """Options that do not depend on the server."""
+    return {
         "socket_timeout": address.timeout,
         "socket_connect_timeout": address.timeout,
-        "socket_keepalive": True,
         "protocol": 2,
         # Each thread needs its own at the same time: with the default limit, calls would fail.
         "max_connections": MAX_CONNECTIONS,
         # A lost reply must not run anything twice: the caller decides whether to retry.
         "retry": Retry(NoBackoff(), 0),
+    }
+
+
+def address_of(client: redis.Redis) -> Address:
+    """Where a client's server is; raises for a client whose settings cannot be used."""
+    pool = client.connection_pool
+    if type(pool) not in _POOLS:
+        raise ConfigError(
+            f"{client!r} is not a redis.Redis of one server: open the store by its URL, "
+            "such as redis://host or redis+sentinel://host/name"
+        )
+    options = pool.connection_kwargs
+    return Address(
+        mode="single",
+        hosts=((options.get("host", "localhost"), int(options.get("port", 6379))),),
+        socket=options.get("path"),
+        database=int(options.get("db") or 0),
+        timeout=options.get("socket_timeout") or DEFAULT_TIMEOUT,
+    )
+
+
+_POOLS = (redis.ConnectionPool, redis.BlockingConnectionPool)
+_KEPT_SETTINGS = (
+    "host",
+    "port",
+    "path",
+    "db",
+    "username",
+    "password",
+    "credential_provider",
+    "client_name",
+    "socket_keepalive",
+    "socket_keepalive_options",
+)
+DEFAULT_TIMEOUT = Address(mode="single").timeout
+
+
+def _client_like(client: redis.Redis, address: Address) -> redis.Redis:
+    """A client with another's settings, but for what the store itself requires."""
+    pool = client.connection_pool
+    options = {
+        name: value
+        for name, value in pool.connection_kwargs.items()
+        if name in _KEPT_SETTINGS or name.startswith("ssl_")
+    }
+    options |= _required_options(address)
+    return redis.Redis(
+        connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **options)
+    )
+
+
+def _make_client(address: Address) -> Any:
+    common: dict[str, Any] = {
+        "username": address.username,
+        "password": address.password,
+        "ssl": address.tls,
+        "socket_keepalive": True,
+        **_required_options(address),
     }
     if address.tls:
         common |= {
