@@ -16,7 +16,7 @@ logger = logging.getLogger("ackline")
 
 T = TypeVar("T")
 
-STOP_TIMEOUT = 5.0
+CANCEL_TIMEOUT = 5.0
 """Seconds that the tasks left on a worker's own loop have to end when it stops."""
 
 
@@ -85,7 +85,7 @@ class OwnLoop(HandlerLoop):
             self.loop.close()
             return
         self.call_soon(self._stop_loop)
-        self._thread.join(timeout=STOP_TIMEOUT)
+        self._thread.join(timeout=CANCEL_TIMEOUT)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
