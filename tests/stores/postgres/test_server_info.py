@@ -123,7 +123,7 @@ def test_autovacuum_that_is_off_is_a_health_issue() -> None:
     table = Table("ready", 10, 0, 8192, None, True, True)
     behind = msgspec.structs.replace(table, dead=MAX_DEAD_ROWS + 1, autovacuum_off=False)
 
-    assert "it is off: tables grow" in issues(autovacuum=False)[0].message
+    assert "autovacuum is off: tables grow" in issues(autovacuum=False)[0].message
     assert "off for ready" in issues(tables=(table,))[0].message
     assert "vacuum does not keep up" in issues(tables=(behind,))[0].message
     assert not issues(tables=(behind,))[0].critical

@@ -240,12 +240,16 @@ def _of_vacuum(facts: ServerFacts) -> Iterator[HealthIssue]:
     autovacuum_off = [table.name for table in facts.tables if table.autovacuum_off]
     if not facts.autovacuum:
         yield HealthIssue(
-            "autovacuum", "it is off: tables grow with every job", "set autovacuum and track_counts"
+            "autovacuum",
+            "autovacuum is off: tables grow with every job",
+            "set autovacuum and track_counts",
         )
     elif autovacuum_off:
         names = ", ".join(autovacuum_off)
         yield HealthIssue(
-            "autovacuum", f"it is off for {names}: they grow", "RESET (autovacuum_enabled)"
+            "autovacuum",
+            f"autovacuum is off for {names}: they grow with every job",
+            "RESET (autovacuum_enabled)",
         )
     behind = [table for table in facts.tables if table.dead > max(MAX_DEAD_ROWS, table.live)]
     if behind and facts.autovacuum:
