@@ -16,6 +16,10 @@ def document() -> dict[str, Any]:
     return complete_openapi(create_routes(Settings(store="memory://")).openapi_schema.to_schema())
 
 
+def as_text() -> str:
+    """The document as `tools/openapi` prints it."""
+    return json.dumps(document(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
-    json.dump(document(), sys.stdout, indent=1, sort_keys=True, ensure_ascii=False)
-    print()
+    sys.stdout.write(as_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tools.dashboard_fingerprint import BUILD, FINGERPRINT_FILE, ROOT, SOURCES, fingerprint
+from tools.openapi_document import as_text
 
 TOOL = str(ROOT / "tools" / "dashboard")
 
@@ -36,6 +38,11 @@ def zipped(pattern: str) -> int:
 
 def test_it_was_built_from_these_sources():
     assert FINGERPRINT_FILE.read_text().strip() == fingerprint(), "run tools/dashboard build"
+
+
+def test_its_types_were_generated_from_this_api():
+    document = hashlib.sha256(as_text().encode()).hexdigest()
+    assert (SOURCES / "openapi.sha256").read_text().strip() == document, "run tools/dashboard types"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
