@@ -37,7 +37,9 @@ def run_long_drain(arguments: argparse.Namespace) -> None:
     from comparison import long_drain
 
     end_with_signal()
-    measured = long_drain.run(arguments.long_drain or long_drain.JOBS, held=arguments.held_snapshot)
+    measured = long_drain.run(
+        arguments.long_drain or long_drain.JOBS, snapshot=arguments.held_snapshot
+    )
     print(long_drain.text(measured))
     write(arguments.json, lambda: as_json(measured))
     write(arguments.markdown, lambda: long_drain.text(measured) + "\n")

@@ -162,13 +162,13 @@ def measure_lake(spark: Any, url: str, folder: Path, arguments: argparse.Namespa
     """Rounds of the same number of events: the speed of the last, against the second."""
     rates = []
     with ackline.open(url) as queues:
-        asked = Asked(url=url, tenant="default", lake=f"{folder}/lake")
+        options = Asked(url=url, tenant="default", lake=f"{folder}/lake")
         for _ in range(arguments.rounds):
             live(queues, arguments.events // 3)
-            ran = Run(spark, queues, asked).to_now()
-            rates.append(ran.events / ran.seconds)
-            print(f"{ran.events:,} events in {ran.seconds:.1f} s", flush=True)
-        idle = Run(spark, queues, asked).to_now().seconds
+            result = Run(spark, queues, options).to_now()
+            rates.append(result.events / result.seconds)
+            print(f"{result.events:,} events in {result.seconds:.1f} s", flush=True)
+        idle = Run(spark, queues, options).to_now().seconds
     return {
         "measure": f"events into the lake, {arguments.rounds} times {arguments.events:,}: the last",
         "against": "the second",

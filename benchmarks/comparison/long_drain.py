@@ -21,17 +21,17 @@ from comparison.report import disturbance, table
 JOBS = 500_000
 
 IDLE_SECONDS = {True: 60, False: 5}
-"""Seconds between two rounds of autovacuum, by `held`: the default, or many within the run."""
+"""Seconds between two rounds of autovacuum: the default with an open snapshot, else many."""
 
 TABLES = ("ready", "lease", "inactive", "job")
 
 
-def run(jobs: int, *, held: bool) -> dict[str, Any]:
+def run(jobs: int, *, snapshot: bool) -> dict[str, Any]:
     """Enqueue and drain the jobs, with or without a snapshot held open meanwhile."""
     load, _, _ = os.getloadavg()
-    with PostgresBenchmarkServer(autovacuum_naptime=f"{IDLE_SECONDS[held]}s") as server:
+    with PostgresBenchmarkServer(autovacuum_naptime=f"{IDLE_SECONDS[snapshot]}s") as server:
         server.empty()
-        with holding_snapshot(server) if held else contextlib.nullcontext():
+        with holding_snapshot(server) if snapshot else contextlib.nullcontext():
             enqueued = measured(server, "bulk", jobs)
             with ProcessorUsage(server) as usage:
                 moments = list(measured(server, "long_drain", jobs).values())
@@ -42,7 +42,7 @@ def run(jobs: int, *, held: bool) -> dict[str, Any]:
             "server": server.name,
             "durability": server.durability,
             "jobs": jobs,
-            "held": held,
+            "held": snapshot,
             "bulk_per_second": enqueued["per_second"],
             "tenths": list(tenths(moments, usage, jobs)),
             "tables": tables,

@@ -46,7 +46,7 @@ def proxy(server: Echo) -> Iterator[Proxy]:
         yield proxy
 
 
-def ask(proxy: Proxy, *requests: bytes, timeout: float = 10.0) -> list[bytes]:
+def send(proxy: Proxy, *requests: bytes, timeout: float = 10.0) -> list[bytes]:
     """Send each over one connection; an empty answer is a connection that was cut."""
     with socket.create_connection(proxy.address, timeout=timeout) as client:
         return [exchange(client, request) for request in requests]
@@ -61,15 +61,15 @@ def exchange(client: socket.socket, request: bytes) -> bytes:
 
 
 def test_it_forwards_everything(proxy, server):
-    assert ask(proxy, b"one", b"two") == [b"one", b"two"]
+    assert send(proxy, b"one", b"two") == [b"one", b"two"]
     assert not proxy.done
 
 
 def test_cut_before_the_request_reaches_the_server(proxy, server):
     proxy.cut_next("before")
 
-    assert ask(proxy, b"one") == [b""]
-    assert ask(proxy, b"two") == [b"two"]
+    assert send(proxy, b"one") == [b""]
+    assert send(proxy, b"two") == [b"two"]
     assert server.received == [b"two"]
     assert proxy.done == {"before": 1}
 
@@ -77,8 +77,8 @@ def test_cut_before_the_request_reaches_the_server(proxy, server):
 def test_cut_after_the_server_has_answered(proxy, server):
     proxy.cut_next("after")
 
-    assert ask(proxy, b"one") == [b""]
-    assert ask(proxy, b"two") == [b"two"]
+    assert send(proxy, b"one") == [b""]
+    assert send(proxy, b"two") == [b"two"]
     assert server.received == [b"one", b"two"]
     assert proxy.done == {"after": 1}
 
@@ -86,15 +86,15 @@ def test_cut_after_the_server_has_answered(proxy, server):
 def test_skip_and_count_of_cuts(proxy):
     proxy.cut_next("after", skip=1, count=2)
 
-    assert ask(proxy, b"one", b"two") == [b"one", b""]
-    assert ask(proxy, b"three") == [b""]
-    assert ask(proxy, b"four") == [b"four"]
+    assert send(proxy, b"one", b"two") == [b"one", b""]
+    assert send(proxy, b"three") == [b""]
+    assert send(proxy, b"four") == [b"four"]
 
 
 def test_cuts_can_match_requests(proxy, server):
     proxy.cut_next("before", matching=b"victim")
 
-    assert ask(proxy, b"one", b"the victim") == [b"one", b""]
+    assert send(proxy, b"one", b"the victim") == [b"one", b""]
     assert server.received == [b"one"]
 
 
@@ -104,7 +104,7 @@ def test_a_long_request_is_one_exchange(proxy, server):
 
     long = b"x" * 300_000
 
-    assert ask(proxy, long) == [b""]
+    assert send(proxy, long) == [b""]
     assert server.received == [long]
     assert proxy.done == {"after": 1}
 
@@ -122,11 +122,11 @@ def test_random_cuts_depend_on_the_seed():
 
 def test_clear_ends_the_cuts(proxy):
     proxy.cut_at_random(1.0, seed=1)
-    assert ask(proxy, b"one") == [b""]
+    assert send(proxy, b"one") == [b""]
 
     proxy.cuts.clear()
 
-    assert ask(proxy, b"one") == [b"one"]
+    assert send(proxy, b"one") == [b"one"]
 
 
 def test_each_cut_is_reported_before_it_happens(server):
@@ -134,8 +134,8 @@ def test_each_cut_is_reported_before_it_happens(server):
     with Proxy(server.address, reported.append) as proxy:
         proxy.cut_next("before")
         proxy.cut_next("after")
-        ask(proxy, b"one")
-        ask(proxy, b"two")
+        send(proxy, b"one")
+        send(proxy, b"two")
 
     assert reported == ["before", "after"]
 
@@ -143,11 +143,11 @@ def test_each_cut_is_reported_before_it_happens(server):
 def test_refused_connections_fail_at_once(proxy):
     proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
-        ask(proxy, b"one")
+        send(proxy, b"one")
 
     proxy.accept()
 
-    assert ask(proxy, b"one") == [b"one"]
+    assert send(proxy, b"one") == [b"one"]
 
 
 def test_refusing_leaves_old_connections_alone(proxy):
@@ -162,7 +162,7 @@ def test_refusing_leaves_old_connections_alone(proxy):
 def test_stalled_requests_arrive_later(proxy, server):
     proxy.stall()
     with pytest.raises(TimeoutError):
-        ask(proxy, b"one", timeout=0.05)
+        send(proxy, b"one", timeout=0.05)
     assert server.received == []
 
     proxy.resume()
@@ -178,14 +178,14 @@ def test_it_can_switch_to_another_server(proxy):
         proxy.switch_to(other.address)
 
         assert client.recv(100) == b""
-    assert ask(proxy, b"two") == [b"other two"]
+    assert send(proxy, b"two") == [b"other two"]
     other.close()
 
 
 def test_an_unreachable_server_closes_the_connection(server):
     server.close()
     with Proxy(server.address) as proxy:
-        assert ask(proxy, b"one") == [b""]
+        assert send(proxy, b"one") == [b""]
 
 
 def test_nothing_is_left_when_it_stops(server):

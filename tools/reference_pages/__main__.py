@@ -25,7 +25,7 @@ PARTS = {
         "compare huey": figures.compare_huey_sqlite,
         "compare redis": figures.compare_redis,
         "compare postgres": figures.compare_postgres,
-        "held snapshot": figures.held_snapshot,
+        "held snapshot": figures.open_snapshot,
         "long drain": figures.long_drain,
         "spark": figures.spark,
         "service": figures.service,

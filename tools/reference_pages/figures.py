@@ -157,7 +157,7 @@ def compare_postgres() -> str:
     return _as_printed("compare_postgres.md")
 
 
-def held_snapshot() -> str:
+def open_snapshot() -> str:
     """What `benchmarks/compare_postgres.py --held-snapshot --markdown` wrote."""
     return _as_printed("held_snapshot.md")
 

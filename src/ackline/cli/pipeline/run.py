@@ -112,7 +112,7 @@ def run(
     spark = start_spark(session, master)
     from ackline.spark.lake.running import Asked, Run
 
-    asked = Asked(
+    options = Asked(
         url=session.url,
         tenant=session.tenant,
         lake=lake,
@@ -126,13 +126,13 @@ def run(
         skip_dropped=tuple(skip_dropped or ()),
     )
     with stopping_spark(spark, "the next run continues where this one stopped"):
-        job = Run(spark, queues, asked)
+        job = Run(spark, queues, options)
         if continuous:
             _run_continuously(session, job)
         else:
             with session.notices.status("reading the journal"):
-                ran = job.to_now()
-            _print_run(session, ran)
+                result = job.to_now()
+            _print_run(session, result)
 
 
 def parse_slo(text: str) -> tuple[str, float | None]:
@@ -177,22 +177,23 @@ def _notice_missing(
             )
 
 
-def _print_run(session: Session, ran: Ran) -> None:
+def _print_run(session: Session, result: Ran) -> None:
     if session.json:
-        session.print_json(ran)
+        session.print_json(result)
         return
-    for gap in ran.skipped:
+    for gap in result.skipped:
         session.notice(f"missing from now on: {gap_text(gap)}", "yellow")
-    if not ran.events:
-        session.print(f"No new events. {ran.lake} is up to date.")
+    if not result.events:
+        session.print(f"No new events. {result.lake} is up to date.")
         return
-    batches = pluralize(ran.batches, "batch", "batches")
+    batches = pluralize(result.batches, "batch", "batches")
     session.print(
-        f"{pluralize(ran.events, 'event')} in {batches}, {pluralize(ran.ended, 'job run')} ended, "
-        f"gold of {pluralize(ran.days, 'day')} updated: {duration(ran.seconds)}"
+        f"{pluralize(result.events, 'event')} in {batches}, "
+        f"{pluralize(result.ended, 'job run')} ended, "
+        f"gold of {pluralize(result.days, 'day')} updated: {duration(result.seconds)}"
     )
-    if ran.compacted or ran.dropped:
-        session.print(f"{ran.compacted} batches compacted, {ran.dropped} dropped.")
+    if result.compacted or result.dropped:
+        session.print(f"{result.compacted} batches compacted, {result.dropped} dropped.")
 
 
 def _run_continuously(session: Session, job: Run) -> None:
@@ -209,7 +210,7 @@ def _run_continuously(session: Session, job: Run) -> None:
     _restore_after_first_signal(previous)
     session.notice("stop it with Ctrl-C")
     try:
-        job.for_ever(lambda ran: _print_run(session, ran), stopping)
+        job.for_ever(lambda result: _print_run(session, result), stopping)
     finally:
         restore_signals()
 

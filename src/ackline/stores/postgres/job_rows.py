@@ -171,12 +171,13 @@ def leased_record(row: Row) -> Record:
     """A leased job, from a row of `lapsed` or `leases_of_worker`."""
     (
         _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
-        started, asked, progress,
+        started, cancel_requested, progress,
     ) = row  # fmt: skip
     return make_record(
         id.decode(), decode_name(kind), State.PROCESSING, payload, priority,
         decode_options(options),
-        attempts, created, token, decode_name(worker), started, deadline, None, asked, progress,
+        attempts, created, token, decode_name(worker), started, deadline, None,
+        cancel_requested, progress,
     )  # fmt: skip
 
 
@@ -189,11 +190,11 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
     """A job, from a row of `read_jobs` or a list."""
     (
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
-        started, finished, asked, progress, result, _,
+        started, finished, cancel_requested, progress, result, _,
     ) = row  # fmt: skip
     return make_record(
         id.decode(), decode_name(kind), STATES_BY_CODE[code], payload, priority,
         decode_options(options),
         attempts or 0, created, token or 0, decode_name(worker) if worker else "", started, at,
-        finished, bool(asked), progress, result, history,
+        finished, bool(cancel_requested), progress, result, history,
     )  # fmt: skip

@@ -61,10 +61,10 @@ class Lease:
 
 def lease_of(row: Sequence[Any]) -> Lease:
     """A lease, from a row of `lock_leases`."""
-    num, token, worker, started, deadline, jobs, attempts, ranks, asked = row
+    num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested = row
     lease = Lease(num, token, decode_name(worker), started, deadline)
     lease.jobs = dict(zip(jobs, zip(attempts, ranks, strict=True), strict=True))
-    lease.cancel_requested = set(asked)
+    lease.cancel_requested = set(cancel_requested)
     return lease
 
 

@@ -95,8 +95,8 @@ def _with_leases(tx: Transaction, cached: CachedQueue, rows: list[Row]) -> list[
 
 
 def _with_lease(row: Row, lease: Row) -> Row:
-    deadline, attempts, token, worker, started, asked, progress = lease
-    state = (_LEASED, deadline, attempts, token, worker, started, None, asked, progress, None)
+    deadline, attempts, token, worker, started, cancel, progress = lease
+    state = (_LEASED, deadline, attempts, token, worker, started, None, cancel, progress, None)
     return (*row[:_STATE], *state, row[_BYTES])
 
 

@@ -186,7 +186,7 @@ class OpenFileLock:
     @property
     def is_locked(self) -> bool:
         """Whether nobody else can remove the log."""
-        return self._locks is not None and self._locks.is_held
+        return self._locks is not None and self._locks.complete
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -207,7 +207,7 @@ class _ProcessLocks:
     def __init__(self, path: str) -> None:
         self._members: weakref.WeakSet[OpenFileLock] = weakref.WeakSet()
         self._files: dict[str, int] = {}
-        self.is_held = False
+        self.complete = False
         for suffix in _SQLITE_LOCK_BYTES:
             # If it cannot be opened, there is no lock, as on systems without such locks.
             with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ class _ProcessLocks:
 
     def join(self, member: OpenFileLock) -> None:
         self._members.add(member)
-        self.is_held = self._set(fcntl.F_RDLCK)
+        self.complete = self._set(fcntl.F_RDLCK)
 
     def leave(self, member: OpenFileLock) -> None:
         self._members.discard(member)
