@@ -17,7 +17,7 @@ from ackline import (
 )
 from ackline.core.cron import Schedule
 from ackline.maintenance import Maintenance, Pruner, Scheduler
-from ackline.maintenance.scheduler import ENQUEUE_TIMEOUT
+from ackline.maintenance.scheduler import ENQUEUE_TIMEOUT, ScheduleInfo, list_schedules
 from ackline.testing import ManualClock
 
 MINUTELY = Schedule("tick", "* * * * *", kind="tick", payload={"n": 1})
@@ -74,6 +74,43 @@ def test_options_reach_the_job(queue: Queue[Any, Any], clock: ManualClock) -> No
     scheduler.step()
     job = queue.claim()[0]
     assert (job.priority, job.record.options.max_attempts) == (9, 1)
+
+
+def listed(queue: Queue[Any, Any]) -> list[ScheduleInfo]:
+    return list_schedules(queue.store, "default")
+
+
+@pytest.mark.every_store
+def test_other_processes_see_the_schedules_of_a_worker(
+    queue: Queue[Any, Any], clock: ManualClock
+) -> None:
+    nightly = Schedule("nightly", "0 3 * * *", kind="report", tz="Europe/Berlin")
+    scheduler = Scheduler(queue, [MINUTELY, nightly])
+    scheduler.step()
+    clock.advance(35)
+    scheduler.step()
+
+    tick, other = listed(queue)
+
+    assert tick == ScheduleInfo(
+        queue="reports", name="tick", cron="* * * * *", tz="UTC", kind="tick",
+        next_at=clock.now() + 55, last_at=clock.now() - 5, last_job="tick@2026-01-01T00:01:00Z",
+    )  # fmt: skip
+    assert (other.name, other.tz, other.kind) == ("nightly", "Europe/Berlin", "report")
+    assert (other.next_at, other.last_at, other.last_job) == (1_767_232_800.0, None, None)
+    assert list_schedules(queue.store, "default", "reports") == [tick, other]
+    assert list_schedules(queue.store, "default", "other") == []
+
+
+def test_a_changed_schedule_is_listed_as_it_is_now(
+    queue: Queue[Any, Any], clock: ManualClock
+) -> None:
+    Scheduler(queue, [MINUTELY]).step()
+    Scheduler(queue, [Schedule("tick", "@hourly")]).step()
+
+    [tick] = listed(queue)
+
+    assert (tick.cron, tick.kind, tick.next_at) == ("@hourly", "default", clock.now() + 3570)
 
 
 @pytest.mark.every_store

@@ -36,6 +36,7 @@ COMMANDS = {
         "show": "commands.show",
         "events": "commands.events",
         "readers": "commands.readers",
+        "schedules": "commands.schedules",
         "top": "commands.top",
         "keys": "commands.keys",
         "doctor": "commands.doctor",

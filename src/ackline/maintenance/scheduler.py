@@ -16,7 +16,7 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.maintenance.loop import MaintenanceLoop
 from ackline.queue import NewJob, Queue, Queued
 from ackline.queue.drafts.builder import MAX_TIMESTAMP
-from ackline.stores.contract import KeyWrite, find_key
+from ackline.stores.contract import KeyWrite, Store, find_key, read_each_key
 
 logger = logging.getLogger("ackline")
 
@@ -25,6 +25,13 @@ ENQUEUE_TIMEOUT = 15.0
 
 MAX_CLOCK_AHEAD = 3600.0
 """Seconds; a state this far ahead of the store's clock was saved while that clock was wrong."""
+
+
+SCHEDULE_STATES = (RESERVED_KEY_PREFIX, "cron")
+"""The keys of the states of a tenant's schedules: queue, then name."""
+
+MAX_LISTED = 100_000
+"""Maximum number of schedules that are listed."""
 
 
 class ScheduleState(msgspec.Struct, frozen=True):
@@ -39,6 +46,19 @@ class ScheduleState(msgspec.Struct, frozen=True):
     updated_at: float
     owner: str = ""
     pending: tuple[float, ...] = ()
+    last_job: str = ""
+    """The id of the job of the last tick."""
+    cron: str = ""
+    tz: str = "UTC"
+    kind: str = "default"
+
+    def with_schedule(self, schedule: Schedule) -> ScheduleState:
+        """The state with what the schedule is, for those who list schedules."""
+        return msgspec.structs.replace(self, cron=schedule.cron, tz=schedule.tz, kind=schedule.kind)
+
+    def schedule(self, name: str) -> Schedule:
+        """The schedule, without its payload and options."""
+        return Schedule(name, self.cron, self.kind, tz=self.tz)
 
 
 def decode_schedule_state(value: bytes) -> ScheduleState:
@@ -46,7 +66,53 @@ def decode_schedule_state(value: bytes) -> ScheduleState:
     state = msgspec.json.decode(value, type=ScheduleState)
     if not all(0 <= at < MAX_TIMESTAMP for at in (state.tick, state.updated_at, *state.pending)):
         raise ValueError("its times are not seconds since 1970")
+    try:
+        if state.cron:
+            state.schedule("schedule")
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
     return state
+
+
+class ScheduleInfo(msgspec.Struct, frozen=True):
+    """A schedule as its schedulers have published it."""
+
+    queue: str
+    name: str
+    cron: str
+    tz: str
+    kind: str
+    next_at: float
+    """The tick after the last one; if it is in the past, no scheduler runs."""
+    last_at: float | None
+    """The last tick; None before the first."""
+    last_job: str | None
+    """The id of its job, which may have been pruned since."""
+
+
+def list_schedules(store: Store, tenant: str, queue: str | None = None) -> list[ScheduleInfo]:
+    """The schedules that any process has run, by their next tick."""
+    prefix = SCHEDULE_STATES if queue is None else (*SCHEDULE_STATES, queue)
+    found = list[ScheduleInfo]()
+    for entry in read_each_key(store, tenant, prefix, MAX_LISTED):
+        *_, queue_name, name = entry.key
+        state = decode_schedule_state(entry.value)
+        if not state.cron:
+            continue
+        fired = bool(state.last_job)
+        found.append(
+            ScheduleInfo(
+                queue=queue_name,
+                name=name,
+                cron=state.cron,
+                tz=state.tz,
+                kind=state.kind,
+                next_at=state.schedule(name).next_tick(state.tick),
+                last_at=state.tick if fired else None,
+                last_job=state.last_job if fired else None,
+            )
+        )
+    return sorted(found, key=lambda info: (info.next_at, info.queue, info.name))
 
 
 class Scheduler(MaintenanceLoop):
@@ -101,19 +167,27 @@ class Scheduler(MaintenanceLoop):
         """Enqueue the ticks that are due; returns the seconds until the retry, None when done."""
         state, version = self._read(queue, schedule)
         if state is None:
-            first = self._write(queue, schedule, ScheduleState(now, now), version)
-            return None if first else 0.0
+            first = ScheduleState(now, now).with_schedule(schedule)
+            return None if self._write(queue, schedule, first, version) else 0.0
         if max(state.tick, state.updated_at) > now + MAX_CLOCK_AHEAD:
-            self._reset(queue, schedule, ScheduleState(min(state.tick, now), now), version)
+            reset = ScheduleState(min(state.tick, now), now).with_schedule(schedule)
+            self._reset(queue, schedule, reset, version)
             return 0.0
         taken_by_another = state.pending and state.owner != self._owner
         if taken_by_another and now - state.updated_at < ENQUEUE_TIMEOUT:
             return state.updated_at + ENQUEUE_TIMEOUT - now
         ticks = list(state.pending) or schedule.due(state.tick, now)
         if not ticks:
+            changed = state.with_schedule(schedule)
+            if changed != state:  # the code has changed since a scheduler wrote it
+                self._write(queue, schedule, changed, version)
             return None
         started = time.monotonic()
-        taken = ScheduleState(max(state.tick, ticks[-1]), now, self._owner, tuple(ticks))
+        last_tick = max(state.tick, ticks[-1])
+        handled = ScheduleState(last_tick, now, last_job=schedule.job_id(last_tick)).with_schedule(
+            schedule
+        )
+        taken = msgspec.structs.replace(handled, owner=self._owner, pending=tuple(ticks))
         if not self._write(queue, schedule, taken, version):
             return 0.0
         stored, version = self._read(queue, schedule)
@@ -123,7 +197,7 @@ class Scheduler(MaintenanceLoop):
         self._enqueue(
             queue, schedule, _ticks_without_job(queue, schedule, ticks) if state.pending else ticks
         )
-        self._write(queue, schedule, ScheduleState(taken.tick, now), version)
+        self._write(queue, schedule, handled, version)
         # Ticks that became due while others were pending are enqueued next.
         return 0.0 if state.pending else None
 
@@ -174,4 +248,4 @@ def _ticks_without_job(
 
 
 def _key(queue: Queue[Any, Any], schedule: Schedule) -> tuple[str, ...]:
-    return (RESERVED_KEY_PREFIX, "cron", queue.name, schedule.name)
+    return (*SCHEDULE_STATES, queue.name, schedule.name)

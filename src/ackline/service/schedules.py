@@ -12,6 +12,7 @@ import msgspec
 from ackline.core.cron import Schedule
 from ackline.core.job import QueueKey
 from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.maintenance.scheduler import SCHEDULE_STATES
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.http.problems import Conflict
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
@@ -162,8 +163,11 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
 
 def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
     """Delete a schedule if it still has this version, and return whether it did."""
-    write = KeyWrite(key=_key(key, name), value=None, version=version)
-    deleted = store.write_keys(key.tenant, [write])
+    writes = [
+        KeyWrite(key=_key(key, name), value=None, version=version),
+        KeyWrite(key=(*SCHEDULE_STATES, key.name, name), value=None),
+    ]
+    deleted = store.write_keys(key.tenant, writes)
     bump_version(store, key.tenant)
     return deleted
 
