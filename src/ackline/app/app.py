@@ -189,6 +189,7 @@ class App:
                 names = ", ".join(sorted(settings))
                 raise ConfigError(f"{function!r} is a task already: pass {names} to app.task")
             payload = task.arguments.pack((), dict(arguments or {}))
+            task.arguments.require_names(payload)
             self._add_schedule(task, name or task.kind, when, payload, tz, catch_up)
             return task
 

@@ -96,11 +96,12 @@ class Arguments:
         return ResultType(_resolve(self._kind, self._function, ["return"])["return"])
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call, by name, to be stored; raises `InvalidArguments`."""
+        """The arguments of a call, by name, to be stored.
+
+        The queue compares them with `type`, as it does with any payload; see `explain`.
+        """
         if args:
             kwargs = self._by_name(args, kwargs)
-        if not (kwargs.keys() <= self._names and self._required <= kwargs.keys()):
-            raise self._mismatch(kwargs)
         for name, adapter in self._adapters.items():
             if name in kwargs:
                 kwargs = {**kwargs, name: self._to_plain(name, adapter, kwargs[name])}
@@ -108,12 +109,13 @@ class Arguments:
 
     def pack_mapping(self, arguments: object) -> dict[str, Any]:
         """The arguments of one of many calls, given as a dict."""
-        if not isinstance(arguments, Mapping) or not all(type(name) is str for name in arguments):
-            raise InvalidArguments(
-                f"task {self._kind}: each call must be a dict of arguments by name, "
-                f"not {arguments!r}"
-            )
-        return self.pack((), dict(arguments))
+        if type(arguments) is dict:
+            return self.pack((), arguments)
+        if isinstance(arguments, Mapping):
+            return self.pack((), dict(arguments))
+        raise InvalidArguments(
+            f"task {self._kind}: each call must be a dict of arguments by name, not {arguments!r}"
+        )
 
     def pack_some(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Some of the arguments as they are stored; raises `InvalidArguments` for unknown names."""
@@ -136,9 +138,12 @@ class Arguments:
         return arguments
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the stored arguments are all that the function needs, as they are."""
-        return not self.injected and not self._adapters
+    def are_positional(self) -> bool:
+        """Whether the stored arguments can be passed as they are, one after the other."""
+        kinds = {parameter.kind for parameter in self._parameters.values()}
+        return (
+            not self.injected and not self._adapters and inspect.Parameter.KEYWORD_ONLY not in kinds
+        )
 
     def require_no_injection(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raise if a direct call leaves out what a worker would pass."""
@@ -151,10 +156,19 @@ class Arguments:
                 f"{' and '.join(map(repr, missing))}: pass it yourself"
             )
 
-    def explain_unstorable(
+    def require_names(self, arguments: Mapping[str, Any]) -> None:
+        """Raise `InvalidArguments` if arguments are missing or unknown."""
+        if not (arguments.keys() <= self._names and self._required <= arguments.keys()):
+            raise self._mismatch(arguments)
+
+    def explain(
         self, arguments: Mapping[str, Any], encode: Callable[[Any], object], error: Exception
     ) -> InvalidArguments:
-        """Which of the arguments cannot be stored, and why."""
+        """Which of the arguments was rejected, and why."""
+        try:
+            self.require_names(arguments)
+        except InvalidArguments as mismatch:
+            return mismatch
         if isinstance(error.__cause__, msgspec.ValidationError):
             return InvalidArguments(f"task {self._kind}: {error.__cause__}")
         for name, value in arguments.items():
@@ -201,7 +215,7 @@ class Arguments:
             return InvalidArguments(
                 f"task {self._kind} is missing the argument {' and '.join(map(repr, missing))}"
             )
-        unknown = " and ".join(map(repr, sorted(given.keys() - self._names)))
+        unknown = " and ".join(sorted(map(repr, given.keys() - self._names)))
         takes = ", ".join(self._parameters) or "none"
         return InvalidArguments(f"task {self._kind} has no argument {unknown}; it takes: {takes}")
 

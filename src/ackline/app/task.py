@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
-import msgspec
+from msgspec.structs import astuple
 
 from ackline.app.arguments import Arguments
 from ackline.app.middleware import wrap, wrap_async
 from ackline.core.config import Policy, suggestion_for
-from ackline.core.errors import InvalidOption, InvalidPayload, PayloadTooLarge
+from ackline.core.errors import InvalidArguments, InvalidOption, InvalidPayload, PayloadTooLarge
+from ackline.core.job import Draft
 from ackline.core.limits import Seconds, some_seconds
 from ackline.queue import Completed, Enqueued, Job, NewJob, Queue
-from ackline.queue.drafts.builder import EnqueueOptions, TaskOptions
+from ackline.queue.drafts.builder import CallOptions, EnqueueOptions, TaskOptions
 from ackline.queue.handlers import Handler, is_async
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class BaseTask(Generic[P, R]):
         self.queue_name = queue
         self.policy = policy
         self.arguments = Arguments(kind, function)
-        self._given = options
+        self.job_options: dict[str, Any] = {**options, "kind": kind}
         functools.update_wrapper(cast(Any, self), function)
 
     def __repr__(self) -> str:
@@ -82,7 +83,7 @@ class BaseTask(Generic[P, R]):
             )
         copy = self.__class__.__new__(self.__class__)
         copy.__dict__.update(self.__dict__)
-        copy._given = {**self._given, **options}
+        copy.job_options = {**self.job_options, **options}
         return copy
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
@@ -90,11 +91,12 @@ class BaseTask(Generic[P, R]):
 
         >>> welcome.enqueue(to="ann@example.com")  # doctest: +SKIP
         """
-        payload, options = self._request(self.arguments.pack(args, kwargs))
+        payload, options = self.request(self.arguments.pack(args, kwargs))
         _require_no_wait(options)
-        with self._explaining(payload):
-            answer = self.queue.enqueue(payload, **options)
-        return self.typed(answer)
+        try:
+            return self.typed(self.queue.enqueue(payload, **options))
+        except InvalidPayload as error:
+            raise self.explain(payload, error) from error
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
@@ -103,20 +105,19 @@ class BaseTask(Generic[P, R]):
 
         >>> welcome.enqueue_many([{"to": "ann"}, {"to": "bob"}])  # doctest: +SKIP
         """
-        connection = self._given.get("connection")
-        answers = self.queue.enqueue_many(map(self.new_job, calls), connection=connection)
-        return list(map(self.typed, answers))
+        _require_no_wait(self.job_options)
+        jobs = CheckedCalls(self, calls)
+        try:
+            return list(map(self.typed, self.queue.enqueue_many(jobs, **self.job_options)))
+        except InvalidPayload as error:
+            raise self.explain(jobs.latest, error) from error
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Enqueue a call and wait for its result, 30 seconds unless `options(wait=…)` says else.
 
         Raises `Timeout`, `JobFailed` or `JobCancelled`; after a `Timeout` the job may still run.
         """
-        payload, options = self._request(self.arguments.pack(args, kwargs))
-        wait = some_seconds("wait", options.pop("wait", DEFAULT_WAIT))
-        _require_no_connection(options)
-        with self._explaining(payload):
-            draft = self.queue.draft_builder.draft_awaited(payload, options)
+        draft, wait = self.draft_awaited(self.arguments.pack(args, kwargs))
         return self.load(self.queue.enqueue_draft_and_wait(draft, wait))
 
     def result(self, id: str, wait: Seconds = 0.0) -> R:
@@ -155,15 +156,35 @@ class BaseTask(Generic[P, R]):
             resources=self.arguments.resources,
         )
 
-    def new_job(self, call: Mapping[str, Any] | NewJob[Mapping[str, Any]]) -> NewJob[Any]:
-        """One of many calls, checked."""
-        arguments, own = (
-            (call.payload, call.options) if isinstance(call, NewJob) else (call, EnqueueOptions())
-        )
-        payload, options = self._request(self.arguments.pack_mapping(arguments))
-        options.pop("connection", None)
-        _require_no_wait(options)
-        return NewJob(payload, **{**options, **own})
+    def request(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The arguments and options of a call, as hooks have left them."""
+        if not self.app.enqueue_hooks:
+            return arguments, self.job_options
+        request = EnqueueRequest(self, dict(arguments), dict(self.job_options))
+        for hook in self.app.enqueue_hooks:
+            hook(request)
+        return self.arguments.pack((), request.arguments), request.options
+
+    def draft_awaited(self, arguments: dict[str, Any]) -> tuple[Draft, float]:
+        """A job whose result is waited for, and for how many seconds."""
+        payload, options = self.request(arguments)
+        own = {name: value for name, value in options.items() if name != "wait"}
+        if own.pop("connection", None) is not None:
+            raise InvalidOption(
+                "call cannot wait for a job of an open transaction, which runs after the commit: "
+                "enqueue it, commit, and ask for its result"
+            )
+        wait = some_seconds("wait", options.get("wait", DEFAULT_WAIT))
+        try:
+            return self.queue.draft_builder.draft_awaited(payload, cast(CallOptions, own)), wait
+        except InvalidPayload as error:
+            raise self.explain(payload, error) from error
+
+    def explain(self, arguments: Mapping[str, Any], error: InvalidPayload) -> InvalidPayload:
+        """The same error, with the argument that cannot be stored."""
+        if isinstance(error, (PayloadTooLarge, InvalidArguments)):
+            return error
+        return self.arguments.explain(arguments, self.queue.serdes.encode_payload, error)
 
     def typed(self, answer: Enqueued) -> Enqueued:
         """The answer to an enqueue, with the result of a completed job as its declared type."""
@@ -181,28 +202,12 @@ class BaseTask(Generic[P, R]):
             ) from error
         return loaded
 
-    def _request(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        options: dict[str, Any] = {**self._given, "kind": self.kind}
-        if not self.app.enqueue_hooks:
-            return arguments, options
-        request = EnqueueRequest(self, dict(arguments), options)
-        for hook in self.app.enqueue_hooks:
-            hook(request)
-        return self.arguments.pack((), request.arguments), request.options
-
-    def _explaining(self, arguments: Mapping[str, Any]) -> _Explaining:
-        return _Explaining(self, arguments)
-
     def _handle(self) -> Callable[[Job[Any]], Any]:
-        function, arguments = self.function, self.arguments
-        if arguments.result.needs_dump:
-            return lambda job: arguments.result.dump(function(**arguments.unpack(job)))
-        if arguments.is_plain:
-            return lambda job: function(**msgspec.structs.asdict(job.payload))
-        return lambda job: function(**arguments.unpack(job))
+        call, result = self._call(), self.arguments.result
+        return (lambda job: result.dump(call(job))) if result.needs_dump else call
 
     def _async_handle(self) -> Callable[[Job[Any]], Coroutine[Any, Any, Any]]:
-        call, result = self._handle_call(), self.arguments.result
+        call, result = self._call(), self.arguments.result
         if not result.needs_dump:
             return call
 
@@ -211,11 +216,43 @@ class BaseTask(Generic[P, R]):
 
         return call_and_dump
 
-    def _handle_call(self) -> Callable[[Job[Any]], Coroutine[Any, Any, Any]]:
+    def _call(self) -> Callable[[Job[Any]], Any]:
+        """Calls the function with the arguments of a job."""
         function, arguments = self.function, self.arguments
-        if arguments.is_plain:
-            return lambda job: function(**msgspec.structs.asdict(job.payload))
+        if arguments.are_positional:
+            return lambda job: function(*astuple(job.payload))
         return lambda job: function(**arguments.unpack(job))
+
+
+class CheckedCalls:
+    """Many calls of a task, one by one as they are stored."""
+
+    def __init__(
+        self,
+        task: BaseTask[..., Any],
+        calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]],
+    ) -> None:
+        self._task = task
+        self._calls = calls
+        self.latest: Mapping[str, Any] = {}
+        """The arguments of the call that was taken last: if one is rejected, it is this."""
+
+    def __iter__(self) -> Iterator[Any]:
+        task, pack = self._task, self._task.arguments.pack_mapping
+        for call in self._calls:
+            if isinstance(call, NewJob):
+                given, own = call.payload, call.options
+            else:
+                given, own = call, EnqueueOptions()
+            arguments, options = task.request(pack(given))
+            self.latest = arguments
+            if options is not task.job_options:
+                options.pop("connection", None)
+                yield NewJob(arguments, **{**options, **own})
+            elif own:
+                yield NewJob(arguments, **own)
+            else:
+                yield arguments
 
 
 class Task(BaseTask[P, R]):
@@ -248,29 +285,29 @@ class AioTask(Generic[P, R]):
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Enqueue a call; concurrent callers share one write."""
         task = self._task
-        payload, options = task._request(task.arguments.pack(args, kwargs))
+        payload, options = task.request(task.arguments.pack(args, kwargs))
         _require_no_wait(options)
-        with task._explaining(payload):
-            answer = await self.queue.enqueue(payload, **options)
-        return task.typed(answer)
+        try:
+            return task.typed(await self.queue.enqueue(payload, **options))
+        except InvalidPayload as error:
+            raise task.explain(payload, error) from error
 
     async def enqueue_many(
         self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
     ) -> list[Enqueued]:
         """Enqueue many calls in few writes: dicts of arguments, or `NewJob`s with own options."""
         task = self._task
-        connection = task._given.get("connection")
-        answers = await self.queue.enqueue_many(map(task.new_job, calls), connection=connection)
-        return list(map(task.typed, answers))
+        _require_no_wait(task.job_options)
+        jobs = CheckedCalls(task, calls)
+        try:
+            return list(map(task.typed, await self.queue.enqueue_many(jobs, **task.job_options)))
+        except InvalidPayload as error:
+            raise task.explain(jobs.latest, error) from error
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Enqueue a call and await its result; no thread waits for it."""
         task = self._task
-        payload, options = task._request(task.arguments.pack(args, kwargs))
-        wait = some_seconds("wait", options.pop("wait", DEFAULT_WAIT))
-        _require_no_connection(options)
-        with task._explaining(payload):
-            draft = task.queue.draft_builder.draft_awaited(payload, options)
+        draft, wait = task.draft_awaited(task.arguments.pack(args, kwargs))
         return task.load(await self.queue.enqueue_draft_and_wait(draft, wait))
 
     async def result(self, id: str, wait: Seconds = 0.0) -> R:
@@ -283,29 +320,6 @@ class AioTask(Generic[P, R]):
         return self._task.app.aio[self._task.queue_name]
 
 
-class _Explaining:
-    """Names the argument that cannot be stored."""
-
-    def __init__(self, task: BaseTask[..., Any], arguments: Mapping[str, Any]) -> None:
-        self._task = task
-        self._values = arguments
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, InvalidPayload) and not isinstance(error, PayloadTooLarge):
-            encode = self._task.queue.serdes.encode_payload
-            raise self._task.arguments.explain_unstorable(self._values, encode, error) from error
-
-
 def _require_no_wait(options: dict[str, Any]) -> None:
     if "wait" in options:
         raise InvalidOption("wait is for call, which waits for a result; enqueue does not")
-
-
-def _require_no_connection(options: dict[str, Any]) -> None:
-    if options.pop("connection", None) is not None:
-        raise InvalidOption(
-            "call cannot wait for a job of an open transaction, which runs after the commit: "
-            "enqueue it, commit, and ask for its result"
-        )
