@@ -272,5 +272,5 @@ def test_the_commands_on_empty_pages_are_valid():
     assert [command[0] for command in arguments] == ["enqueue", "worker", "pipeline", "serve"]
     for command in arguments:
         parse(program, command)
-    # The worker's is one that the first steps end with, where it runs.
+    # The worker is that of the first steps, where it runs.
     assert f"$ ackline {' '.join(arguments[1])}\n" in (ROOT / "docs" / "first-steps.md").read_text()
