@@ -171,6 +171,7 @@ def test_the_package_without_extras_runs_and_names_missing_extras(built, empty):
 IMPORT_OPENER = "from ackline.stores.registry import store_from_url as at; "
 
 PROGRAMS = {
+    "metrics": "import ackline.metrics",
     "redis": f"{IMPORT_OPENER} at('redis://localhost')",
     "postgres": f"{IMPORT_OPENER} at('postgresql://localhost')",
     "analytics": "import duckdb",

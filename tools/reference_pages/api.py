@@ -43,6 +43,9 @@ PAGES = (
         "The loops that promote, recover and prune jobs and run schedules. Workers run them, too.",
     ),
     Page(
+        "metrics.md", "ackline.metrics", "Metrics and health of workers. Needs the extra `metrics`."
+    ),
+    Page(
         "config.md",
         "ackline.core.config",
         "Settings of kinds and queues.",

@@ -10,7 +10,8 @@ from ackline.core.errors import AcklineError
 from ackline.queue import Queue
 from ackline.worker import worker as blocking
 from ackline.worker.execute.handler_loop import CallersLoop, HandlerLoop
-from ackline.worker.worker import Application, WorkerOptions
+from ackline.worker.leased_jobs import JobObserver
+from ackline.worker.worker import Application, WorkerOptions, WorkerStats
 
 
 class Worker:
@@ -34,6 +35,14 @@ class Worker:
     def id(self) -> str:
         """The worker's id."""
         return self._worker.id
+
+    def observe(self, observer: JobObserver) -> None:
+        """Have its jobs measured from its next start on, as `ackline.metrics` does."""
+        self._worker.observe(observer)
+
+    def stats(self) -> WorkerStats:
+        """What it is doing, and has done so far."""
+        return self._worker.stats()
 
     async def serve(self) -> None:
         """Work until it is cancelled; then finish the running jobs, and release the others.

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from ackline.aio.thread_pools import ThreadPools
 from ackline.core.job import QueueKey
 from ackline.journal_views.throughput import ThroughputReader
+from ackline.metrics.multiprocess import PUBLISH_EVERY
 from ackline.queue.consume import new_worker_id
 from ackline.service.auth.authenticator import Authenticator, authenticator_for
 from ackline.service.background.loops import BackgroundLoops
@@ -23,7 +24,6 @@ from ackline.service.http.sse import OpenStreams
 from ackline.service.keyspace.prefix_watcher import PrefixWatchers
 from ackline.service.limits.limiter import Limiter
 from ackline.service.metrics import Metrics
-from ackline.service.metrics.multiprocess import PUBLISH_EVERY
 from ackline.service.queues import LimitedQueue, MeteredQueue
 from ackline.service.readiness import CachedStoreChecks
 from ackline.service.settings import Settings

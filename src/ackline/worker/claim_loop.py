@@ -122,6 +122,10 @@ class ClaimLoop:
         self._prefetch = Prefetch(concurrency, self.batch)
         self._share = fair_share.add(weight, self._wants_jobs)
         self._lock = threading.Lock()
+        self.claims = 0
+        """Claims so far."""
+        self.claimed_jobs = 0
+        """Jobs that were claimed or delivered so far."""
         self._reserved = 0
         """How many jobs the current claims may return."""
         self._may_have_jobs = True
@@ -245,6 +249,8 @@ class ClaimLoop:
         """Uncount a claim for `want` jobs that has returned `claimed`."""
         with self._lock:
             self._reserved -= want
+            self.claims += want > 0
+            self.claimed_jobs += claimed
             self._share.return_unused(want - claimed)
 
     # --- calls to the store ---
@@ -289,6 +295,8 @@ class ClaimLoop:
             return NO_DELIVERY
         delivered = self._delivery.delivered(self._worker)
         if delivered.jobs:
+            with self._lock:
+                self.claimed_jobs += len(delivered.jobs)
             self._share.count_delivered(len(delivered.jobs))
         return delivered
 

@@ -56,6 +56,7 @@ class HeartbeatSender:
         self._max_interval = min(HEARTBEAT_INTERVAL, heartbeat.ttl / 3)
         self._interval = self._max_interval
         self._logged_at = -math.inf
+        self._sent_at = -math.inf
         # To receive cancel requests before the next heartbeat is due.
         self._listener = leased.queue.store.listen([leased.queue.key], "cancel_requests")
         name = f"ackline heartbeat {leased.queue.key}"
@@ -82,6 +83,11 @@ class HeartbeatSender:
                 "worker %s could not deregister from %s: %s", last_heartbeat.id, queue.key, error
             )
 
+    @property
+    def age(self) -> float:
+        """Seconds since the last heartbeat that the store has accepted; infinite before."""
+        return time.monotonic() - self._sent_at
+
     def add_lease(self, lease: float) -> None:
         """Send the next heartbeat sooner if the lease of a new job is short."""
         self._watchdog.add_lease(lease)
@@ -95,6 +101,7 @@ class HeartbeatSender:
         extensions = [LeaseExtension(job.record.id, job.record.token, job.lease) for job in jobs]
         queue, sent_at = self._leased.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._heartbeat, extensions)
+        self._sent_at = sent_at
         self._watchdog.extend(jobs, sent_at)
         self._stop_handlers([jobs[index] for index in reply.lost], StopReason.LEASE_LOST)
         self._stop_handlers([jobs[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)

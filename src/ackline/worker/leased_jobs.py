@@ -9,13 +9,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ackline.core import lifecycle
 from ackline.core.config import ResolvedPolicy
 from ackline.core.events import Act
 from ackline.core.fork_safety import renew_locks_after_fork
-from ackline.core.job import NO_OPTIONS, Record
+from ackline.core.job import NO_OPTIONS, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import Seconds, as_seconds
 from ackline.queue import Handler, Job, Queue
@@ -128,7 +128,20 @@ class LeasedJob(Job[Any]):
         return self.policy.lease
 
 
+COMPLETE = Act.COMPLETE
+"""Looking it up in its enum takes a noticeable time, for each job."""
+
 Settled = tuple[LeasedJob, Transition]
+
+
+class JobObserver(Protocol):
+    """Measures how jobs end, in the thread that settles them."""
+
+    def settled(self, key: QueueKey, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+        """The store has answered to these outcomes."""
+
+    def lost(self, key: QueueKey, job: LeasedJob) -> None:
+        """The lease of a job is lost."""
 
 
 class SettleBuffer:
@@ -189,9 +202,11 @@ class LeasedJobs:
         submit: Callable[[Sequence[LeasedJob]], None],
         resources: Mapping[str, Any],
         log: JobLog,
+        observer: JobObserver | None = None,
     ) -> None:
         self.queue = queue
         self.log = log
+        self.observer = observer
         self._resources = resources
         self.settle_buffer = settle_buffer
         self.jobs: set[LeasedJob] = set()
@@ -249,10 +264,12 @@ class LeasedJobs:
         logs_all = self.log.logs_completed
         for (job, transition), verdict in zip(batch, verdicts, strict=True):
             job.forget()
-            completed = transition.act is Act.COMPLETE and verdict.applied
+            completed = verdict.applied and transition.act is COMPLETE
             if logs_all or not completed or job.settled_in_transaction:
                 self.log.settled(job, transition, verdict)
                 job.exception = None  # it refers to the job, by the frames of its traceback
+        if self.observer is not None:
+            self.observer.settled(self.queue.key, batch, verdicts)
 
     def mark_lost(self, job: LeasedJob) -> bool:
         """Forget a job whose lease is lost: what its handler returns no longer counts.
@@ -263,6 +280,8 @@ class LeasedJobs:
             return False
         self.forget(job)
         self.log.lost(job, "its handler is stopped")
+        if self.observer is not None:
+            self.observer.lost(self.queue.key, job)
         return True
 
     def drop_unstorable(self, batch: Sequence[Settled]) -> None:

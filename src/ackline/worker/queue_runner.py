@@ -8,7 +8,10 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from ackline.core.errors import AcklineError, ConfigError, HandlersHang
+from ackline.core.job import QueueKey
 from ackline.queue import Queue, StopReason
 from ackline.queue.handlers import Handler
 from ackline.stores.contract import Heartbeat
@@ -21,12 +24,29 @@ from ackline.worker.fair_share import FairShare
 from ackline.worker.heartbeat import HeartbeatSender
 from ackline.worker.hooks import Hooks
 from ackline.worker.job_log import JobLog
-from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, SettleBuffer
+from ackline.worker.leased_jobs import JobObserver, LeasedJob, LeasedJobs, SettleBuffer
 from ackline.worker.lifespan import Resources
 from ackline.worker.processes.started_jobs import inherited_writer
 from ackline.worker.timers import STOP_TIMEOUT, Timers
 
 logger = logging.getLogger("ackline")
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker does with one of its queues."""
+
+    key: QueueKey
+    concurrency: int
+    running: int
+    """Handlers that are running."""
+    prefetched: int
+    """Leased jobs that wait for a free handler."""
+    claims: int
+    """Claims so far."""
+    claimed_jobs: int
+    """Jobs that it has got so far."""
+    heartbeat_age: float
+    """Seconds since the store accepted a heartbeat."""
 
 
 class QueueRunner:
@@ -45,6 +65,7 @@ class QueueRunner:
         fair_share: FairShare,
         weight: float,
         log_jobs: bool,
+        observer: JobObserver | None,
         stop_worker: Callable[[AcklineError], None],
     ) -> None:
         self.queue = queue
@@ -56,7 +77,9 @@ class QueueRunner:
         settle_buffer = SettleBuffer(
             queue.store.capabilities.batch_size // 2, lambda: not self._buffered_jobs()
         )
-        self._leased = LeasedJobs(queue, settle_buffer, self._submit, resources, self._log)
+        self._leased = LeasedJobs(
+            queue, settle_buffer, self._submit, resources, self._log, observer
+        )
         self._claim_loop = ClaimLoop(
             self._leased,
             worker_id,
@@ -99,6 +122,18 @@ class QueueRunner:
         """Whether a handler is running, or an outcome is not stored yet."""
         return bool(self._leased.jobs)
 
+    def stats(self) -> QueueStats:
+        """What it is doing, and has done so far."""
+        return QueueStats(
+            key=self.queue.key,
+            concurrency=self._concurrency,
+            running=sum(executor.running_count for executor in self._executors.values()),
+            prefetched=self._buffered_jobs(),
+            claims=self._claim_loop.claims,
+            claimed_jobs=self._claim_loop.claimed_jobs,
+            heartbeat_age=self._heartbeat.age,
+        )
+
     def interrupt_handlers(self) -> None:
         """Tell every handler that is still running to stop; its job will be released."""
         for job in list(self._leased.jobs):
@@ -139,7 +174,7 @@ class QueueRunner:
             self._timers,
             self._claim_loop.before_inline_run,
             inherited_writer(),
-            lambda: self._log.logs_completed,
+            lambda: self._leased.observer is not None or self._log.logs_completed,
         )
         executors: dict[bool, Executor] = {}
         if handlers.has_sync:

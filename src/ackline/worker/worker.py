@@ -12,6 +12,8 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol, TypedDict, cast
 
+import msgspec
+
 from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
 from ackline.core.limits import Seconds, optional_seconds, require_name, some_seconds
@@ -23,9 +25,10 @@ from ackline.worker.execute.handler_loop import HandlerLoop, OwnLoop
 from ackline.worker.fair_share import FairShare
 from ackline.worker.heartbeat import HEARTBEAT_TTL, MIN_HEARTBEAT_TTL
 from ackline.worker.hooks import NO_HOOKS, Hooks
+from ackline.worker.leased_jobs import JobObserver
 from ackline.worker.lifespan import Lifespan, LifespanFunction
 from ackline.worker.processes.stop_signals import handle_stop_signals
-from ackline.worker.queue_runner import QueueRunner
+from ackline.worker.queue_runner import QueueRunner, QueueStats
 from ackline.worker.startup_retry import retry_until_available
 
 logger = logging.getLogger("ackline")
@@ -62,6 +65,18 @@ class Application(Protocol):
     def lifespan_function(self) -> LifespanFunction | None: ...
 
     def open_queues(self) -> Sequence[Queue[Any, Any]]: ...
+
+
+class WorkerStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is doing, and has done so far."""
+
+    id: str
+    ready: bool
+    """Whether it runs, claims jobs, and the store accepts its heartbeats."""
+    error: str
+    """The error that made it stop, if any."""
+    queues: tuple[QueueStats, ...]
+    """One for each queue while it runs."""
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -130,6 +145,7 @@ class Worker:
         self._runs_maintenance = maintenance
         self._runs_recovery = recovery
         self._log_jobs = log_jobs
+        self._observer: JobObserver | None = None
         self._maintenance: Maintenance | None = None
         self._runners: list[QueueRunner] = []
         self._stop = threading.Event()
@@ -220,6 +236,7 @@ class Worker:
                     fair_share=fair_share,
                     weight=weight,
                     log_jobs=self._log_jobs,
+                    observer=self._observer,
                     stop_worker=self.stop_with_error,
                 )
             )
@@ -266,6 +283,23 @@ class Worker:
         _for_each_runner(runners, QueueRunner.close)
         if maintenance is not None:
             maintenance.stop()
+
+    def observe(self, observer: JobObserver) -> None:
+        """Have its jobs measured from its next start on, as `ackline.metrics` does."""
+        if self._runners:
+            raise ConfigError(f"worker {self.id} is running: measure it before it starts")
+        self._observer = observer
+
+    def stats(self) -> WorkerStats:
+        """What it is doing, and has done so far."""
+        queues = tuple(runner.stats() for runner in self._runners)
+        alive = all(queue.heartbeat_age < self.heartbeat_ttl for queue in queues)
+        return WorkerStats(
+            id=self.id,
+            ready=bool(queues) and alive and not self._stop.is_set(),
+            error="" if self._error is None else str(self._error),
+            queues=queues,
+        )
 
     @property
     def error(self) -> AcklineError | None:

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
+import urllib.request
 
 import pytest
 from tests.harness.faults.postgres.server import KillablePostgres
 from tests.harness.servers.ports import free_port
 from tests.harness.servers.redis import RedisServer
+from tests.waiting import until
 
 import ackline
 from ackline import State
@@ -364,3 +368,31 @@ def test_an_app_is_served_alone(cli):
     answer = cli("worker", "shop:app", "work:queue")
     assert answer.code == 2
     assert "one app" in answer.err
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as response:
+        text: str = response.read().decode()
+    return text
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_one_port_serves_the_metrics_of_all_processes(start, queues, processes):
+    process = start("worker", "work:queue", "--metrics-port", "0", "--processes", processes)
+    url = process.wait_for("metrics on").rsplit("/", 1)[0].rsplit(" ", 1)[1]
+    assert get(f"{url}/livez") == "ok\n"
+    queue = queues["email"]
+    for number in range(4):
+        assert queue.enqueue_and_wait(0, id=str(number), timeout=20) is not None
+    completed = re.compile(r'^ackline_worker_jobs_total\{.*outcome="completed".* 4\.0$', re.M)
+    until(lambda: completed.search(get(f"{url}/metrics")))
+    assert get(f"{url}/readyz") == "ok\n"
+    assert process.end(signal.SIGTERM).code == 0
+
+
+def test_a_port_that_is_taken_is_an_error(cli):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = cli("worker", "work:queue", "--metrics-port", str(port))
+    assert refused.code == 1
+    assert f"cannot serve metrics on 127.0.0.1:{port}: Address already in use" in refused.err

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.waiting import until
 
 import ackline
+from ackline.metrics import multiprocess
+from ackline.metrics.multiprocess import SharedMetrics, merge
 from ackline.service import Settings
-from ackline.service.metrics import multiprocess
-from ackline.service.metrics.multiprocess import SharedMetrics, merge
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +18,7 @@ from ackline.cli.exits import UsageError
 from ackline.cli.options import log_format as logging_options
 from ackline.cli.options import values
 from ackline.cli.options.common import grace_option, targets_argument
+from ackline.cli.options.metrics_endpoint import MetricsEndpoint
 from ackline.cli.options.worker_targets import WorkerTargets, load_targets
 from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
@@ -78,9 +80,22 @@ SWITCH_INTERVAL = 0.0005
     "--job-log/--no-job-log", default=True, help="Log failed attempts, and with -v every job."
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log a line for each job.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve /metrics, /livez and /readyz on this port, for all processes.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address on which to serve them (default: only this machine).",
+)
 @logging_options.format_option
 @click.option("--id", hidden=True)
 @click.option("--with-parent", is_flag=True, hidden=True)
+@click.option("--metrics-folder", type=click.Path(path_type=Path), hidden=True)
 def worker(
     session: Session,
     targets: tuple[str, ...],
@@ -94,9 +109,12 @@ def worker(
     recovery: bool,
     job_log: bool,
     verbose: bool,
+    metrics_port: int | None,
+    metrics_host: str,
     log_format: LogFormat,
     id: str | None,
     with_parent: bool,
+    metrics_folder: Path | None,
 ) -> None:
     """Run the tasks of an app, or the handlers of queues.
 
@@ -116,20 +134,31 @@ def worker(
     if with_parent:
         _stop_with_parent()
     chosen = None if names is None else [name.strip() for name in names.split(",")]
-    loaded = _wait_for_store(lambda: load_targets(targets, chosen, debug=session.common.debug))
-    _require_weights(loaded.queues, weights)
+
+    def load() -> WorkerTargets:
+        loaded = _wait_for_store(lambda: load_targets(targets, chosen, debug=session.common.debug))
+        _require_weights(loaded.queues, weights)
+        return loaded
+
+    endpoint = MetricsEndpoint(metrics_host, metrics_port, metrics_folder)
     if processes == 1:
-        worker = loaded.worker or _new_worker(
-            loaded,
-            concurrency=concurrency,
-            weights=weights,
-            grace=grace,
-            heartbeat_ttl=heartbeat_ttl,
-            maintenance=maintenance,
-            recovery=recovery,
-            log_jobs=job_log,
-        )
-        _run(worker, id)
+        # Before the store is reached: until then, the process is alive, but not ready.
+        with endpoint.of_one_process() as metrics:
+            loaded = load()
+            worker = loaded.worker or _new_worker(
+                loaded,
+                concurrency=concurrency,
+                weights=weights,
+                grace=grace,
+                heartbeat_ttl=heartbeat_ttl,
+                maintenance=maintenance,
+                recovery=recovery,
+                log_jobs=job_log,
+            )
+            worker.id = id or worker.id
+            if metrics is not None:
+                metrics.add(worker)
+            _run(worker)
         return
     options = ["--concurrency", str(concurrency), "--grace", str(grace)]
     options += ["--heartbeat-ttl", str(heartbeat_ttl)]
@@ -139,7 +168,8 @@ def worker(
     options += ["--queues", names] if names is not None else []
     options += ["--job-log" if job_log else "--no-job-log"]
     options += ["--verbose"] * verbose + log_options
-    _supervise(loaded.queues, [*targets, *options], processes, grace)
+    with endpoint.of_supervisor() as metrics_options:
+        _supervise(load().queues, [*targets, *options, *metrics_options], processes, grace)
 
 
 def _stop_with_parent() -> None:
@@ -172,9 +202,8 @@ def _new_worker(loaded: WorkerTargets, **options: Any) -> Worker:
     return Worker(*loaded.queues, lifespan=loaded.lifespan, **options)
 
 
-def _run(worker: Worker, id: str | None) -> None:
+def _run(worker: Worker) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
-    worker.id = id or worker.id
     for queue in worker.queues:
         kinds = ", ".join(sorted(map(safe, queue.handlers.kinds)))
         where = _wait_for_store(queue.store.info)

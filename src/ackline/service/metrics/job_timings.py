@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_left
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -16,30 +14,11 @@ from prometheus_client.registry import Collector
 from ackline.core.events import Act
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Transition, Verdict
+from ackline.metrics.histogram import DurationHistogram
 from ackline.stores.contract import ClaimResult
 
-BOUNDS = (0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0)
 MAX_RUNNING = 100_000
 """Maximum number of running jobs to remember; older ones are not measured."""
-
-
-class DurationHistogram:
-    """A histogram of durations."""
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one more duration."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
-
-    @property
-    def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative buckets, as Prometheus expects them."""
-        bounds = [*map(str, BOUNDS), "+Inf"]
-        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
 
 class JobTimings(Collector):

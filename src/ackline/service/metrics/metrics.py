@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ackline.metrics.multiprocess import SharedMetrics, merge
 from ackline.service.metrics.http_requests import RequestCollector
 from ackline.service.metrics.job_timings import JobTimings
-from ackline.service.metrics.multiprocess import SharedMetrics, merge
 from ackline.service.metrics.process import ProcessCollector
 from ackline.service.metrics.queues import QueueCollector
 from ackline.service.threads.single_flight import SingleFlight

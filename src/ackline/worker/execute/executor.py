@@ -20,7 +20,7 @@ from ackline.core.outcome import RaisableOutcome
 from ackline.queue import StopReason, tracing
 from ackline.worker.handler_outcome import HandlerTimeout, LeaseNotKept, transition_for
 from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
-from ackline.worker.leased_jobs import LeasedJob
+from ackline.worker.leased_jobs import COMPLETE, LeasedJob
 from ackline.worker.processes.started_jobs import StartedJobsWriter
 from ackline.worker.timers import STOP_TIMEOUT, Timers
 
@@ -195,7 +195,7 @@ class Executor(ABC):
         except BaseException as unexpected:
             # Whatever the error: a job that is never settled would stay leased forever.
             transition = _fail_with(job, unexpected)
-        if job.run_started and (transition.act is not Act.COMPLETE or self._measures_completed):
+        if job.run_started and (self._measures_completed or transition.act is not COMPLETE):
             job.run_seconds = time.monotonic() - job.run_started
         self._settle(job, transition)
 
