@@ -229,7 +229,7 @@ class TestSettling:
                 queue.snooze(jobs[2], 5),
                 queue.release(jobs[3]),
                 queue.extend(jobs[4], 60),
-                queue.progress(jobs[5], {"done": 0.5}),
+                queue.report(jobs[5], {"done": 0.5}),
             )
             assert gate.batches == [6]
             counts = await queue.counts()

@@ -207,7 +207,7 @@ class TestClaiming:
                 await task
             monkeypatch.undo()
             [again] = await queue.claim(wait=5)
-            assert (again.id, again.attempts) == ("a", 1)
+            assert (again.id, again.attempt) == ("a", 1)
 
 
 class TestWatching:

@@ -91,7 +91,7 @@ async def test_a_second_cancellation_does_not_wait(url: str) -> None:
 
         job = await queue.status("1")
         assert job is not None
-        assert (job.state, job.attempts) == (ackline.State.QUEUED, 0)
+        assert (job.state, job.attempt) == (ackline.State.QUEUED, 0)
 
 
 async def test_serve_raises_what_stopped_the_worker(url: str) -> None:

@@ -171,7 +171,7 @@ def test_resources_are_passed_to_parameters(app: App) -> None:
         db: str = ackline.resource(),
         same: asyncio.AbstractEventLoop = ackline.resource("loop"),
     ) -> list[Any]:
-        return [n, job.attempts, db, asyncio.get_running_loop() is same, job.resources["db"]]
+        return [n, job.attempt, db, asyncio.get_running_loop() is same, job.resources["db"]]
 
     @app.task
     def in_thread(*, db: str = ackline.resource()) -> str:

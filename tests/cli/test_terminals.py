@@ -39,7 +39,7 @@ def test_list_shows_ids_and_states_whole(terminal, orders, columns):
     for job, row in zip(orders.jobs().jobs, rows, strict=True):
         cells = row.split()
         assert cells[:3] == [job.id, job.state, "ship"]
-        assert cells[3:5] == ["5", str(job.attempts)]
+        assert cells[3:5] == ["5", str(job.attempt)]
         assert re.match(r"\d\S* s ", " ".join(cells[5:]) + " ")
         assert row.endswith("…")
         assert len(row) <= columns

@@ -48,8 +48,8 @@ def test_a_job_that_kills_its_workers_ends_in_the_dlq(queues: Queues, clock: Man
     job = queue.status("a")
     assert job is not None
     assert job.state is State.FAILED
-    assert job.failure is not None
-    assert job.failure.type == "LeaseExpired"
+    assert job.error is not None
+    assert job.error.type == "LeaseExpired"
     assert reaper.stats().done == {"expired": 3, "dead_lettered": 1}
 
 
@@ -73,7 +73,7 @@ def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualCloc
     for reaper in reapers:
         reaper.step()
     assert sum(reaper.stats().done.get("expired", 0) for reaper in reapers) == 1
-    assert queue.claim()[0].attempts == 2
+    assert queue.claim()[0].attempt == 2
 
 
 @pytest.mark.every_store
@@ -97,8 +97,8 @@ class TestMissedHeartbeats:
         again = queue.claim()[0]
         status = queue.status(again.id)
         assert status is not None
-        assert status.failure is not None
-        assert "worker heartbeat missed (worker silent)" in status.failure.message
+        assert status.error is not None
+        assert "worker heartbeat missed (worker silent)" in status.error.message
 
     def test_a_worker_whose_heartbeat_returns_meanwhile_keeps_its_leases(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch

@@ -270,7 +270,7 @@ class TestTurnedOff:
         assert recover(queue).expired == 2
 
         assert counted(queue) == {RecoveredBy.HAND: 2}
-        assert {job.attempts for job in queue.claim(2)} == {2}
+        assert {job.attempt for job in queue.claim(2)} == {2}
 
     def test_maintenance_without_recovery_expires_nothing(
         self, queues: Queues, clock: ManualClock
@@ -370,7 +370,7 @@ def test_recovery_counts_as_an_attempt_until_the_dlq(queues: Queues, clock: Manu
     queue.enqueue(1, id="poison", max_attempts=3)
     for attempt in range(1, 4):
         [job] = queue.claim(lease=LEASE)
-        assert job.attempts == attempt
+        assert job.attempt == attempt
         clock.advance(LEASE)
         Reaper([queue], 1.0).step()
 

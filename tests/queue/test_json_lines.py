@@ -22,7 +22,7 @@ def test_a_result_that_is_not_json_leaves_the_line_one():
         queue = queues.queue("email", result_serde="msgpack")
         queue.enqueue(1, id="a")
         [job] = queue.claim()
-        job.progress({"at": 1})
+        job.report({"at": 1})
         queue.complete(job, {"a": 1})
         [record] = queues.store.get(QueueKey("default", "email"), ["a"])
 

@@ -134,7 +134,7 @@ class TestRedrive:
         assert state_of(queue, "a") is State.FAILED
         queue.redrive("a", by="me")
         [job] = queue.claim()
-        assert (job.attempts, job.priority, job.record.options.max_attempts) == (1, 7, 2)
+        assert (job.attempt, job.priority, job.record.options.max_attempts) == (1, 7, 2)
         assert queue.counts()[State.FAILED] == 0
 
     def test_later(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
@@ -412,15 +412,15 @@ class TestJobs:
         queue.fail(queue.claim(worker="w1")[0], KeyError("k"), delay=1)
         clock.advance(1)
         [job] = queue.claim(worker="w2")
-        queue.progress(job, {"done": 0.5})
+        queue.report(job, {"done": 0.5})
         status = queue.status("a")
         assert status is not None
-        assert (status.state, status.attempts, status.headers) == (
+        assert (status.state, status.attempt, status.headers) == (
             "processing",
             2,
             {"from": "test"},
         )
-        assert status.last_progress == {"done": 0.5}
+        assert status.progress == {"done": 0.5}
         [ended] = status.record.history
         assert (ended.type, ended.worker, ended.attempt) == ("KeyError", "w1", 1)
         assert queue.status("nobody") is None
@@ -493,10 +493,10 @@ class TestEvents:
         def move_to_dead_letters(event: Event) -> None:
             job = queue.status(event.id)
             assert job is not None
-            assert job.failure is not None
-            if job.failure.dlq_reason is DlqReason.MAX_ATTEMPTS:
+            assert job.error is not None
+            if job.error.dlq_reason is DlqReason.MAX_ATTEMPTS:
                 receipt = dead_letters.enqueue(job.payload, id=event.cursor)
-                got.put(f"{job.failure.type}: {job.failure.message} {type(receipt).__name__}")
+                got.put(f"{job.error.type}: {job.error.message} {type(receipt).__name__}")
 
         with contextlib.closing(queue.on("failed", move_to_dead_letters)):
             queue.enqueue({"to": "ann"}, id="job-1", max_attempts=1)
@@ -566,7 +566,7 @@ class TestSettling:
             lambda: queue.snooze(stale, 1),
             lambda: queue.release(stale),
             lambda: queue.extend(stale, 10),
-            lambda: queue.progress(stale, 1),
+            lambda: queue.report(stale, 1),
         ]
         for act in acts:
             with pytest.raises(LeaseLost):
@@ -591,7 +591,7 @@ class TestSettling:
         queue.snooze(queue.claim()[0], 10)
         clock.advance(10)
         queue.release(queue.claim()[0])
-        assert queue.claim()[0].attempts == 1
+        assert queue.claim()[0].attempt == 1
 
     def test_extend_holds_the_lease(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
         queue.enqueue(1)

@@ -34,7 +34,7 @@ def run(queue: Queue[Any, Any], result: Any = None) -> None:
 def test_a_job_is_stored_and_handed_out(queue: Queue[Any, Any]) -> None:
     assert queue.enqueue({"to": "a"}, id="1") == Queued("1", State.QUEUED)
     [job] = queue.claim()
-    assert (job.id, job.kind, job.payload, job.attempts) == ("1", "default", {"to": "a"}, 1)
+    assert (job.id, job.kind, job.payload, job.attempt) == ("1", "default", {"to": "a"}, 1)
     assert job.state is State.PROCESSING
 
 
@@ -81,7 +81,7 @@ class TestSameId:
         queue.cancel("a")
         assert queue.enqueue(3, id="a") == Queued("a")
         [job] = queue.claim()
-        assert (job.payload, job.attempts) == (3, 1)
+        assert (job.payload, job.attempt) == (3, 1)
 
     def test_it_is_another_job_in_another_queue_or_tenant(self, queues: Queues) -> None:
         others = Queues(queues.store, "acme")

@@ -87,8 +87,8 @@ class TestTexts:
         queue.fail(job, error)
         failed = queue.status("a")
         assert failed is not None
-        assert failed.failure is not None
-        assert failed.failure.message == "no \\udcff"
+        assert failed.error is not None
+        assert failed.error.message == "no \\udcff"
         assert "\\udcff" in list(queue.events())[-1].note
 
     def test_a_name_that_is_not_unicode_can_be_kept(self, queue: Queue[Any, Any]) -> None:
@@ -104,10 +104,8 @@ class TestTexts:
         queue.bury(job, ValueError("é" * (MAX_MESSAGE_LENGTH + 1000)))
         failed = queue.status("a")
         assert failed is not None
-        assert failed.failure is not None
-        assert (
-            failed.failure.message == "é" * (MAX_MESSAGE_LENGTH - 40) + "… (1,040 more characters)"
-        )
+        assert failed.error is not None
+        assert failed.error.message == "é" * (MAX_MESSAGE_LENGTH - 40) + "… (1,040 more characters)"
 
 
 @pytest.mark.every_store

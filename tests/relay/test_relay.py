@@ -46,7 +46,7 @@ def test_a_job_arrives_as_it_was(pair: Pair) -> None:
         assert getattr(after.record, field) == getattr(before.record, field), field
     assert after.state is State.QUEUED
     assert after.payload == {"to": "ann"}
-    assert after.attempts == 0
+    assert after.attempt == 0
     assert relay.stats().relayed == 1
 
 

@@ -82,8 +82,8 @@ def test_a_job_that_the_target_refuses_goes_to_the_dlq_and_delays_no_other(pair:
     job = source.status("huge")
     assert job is not None
     assert job.state is State.FAILED
-    assert job.failure is not None
-    assert "512 MB" in job.failure.message
+    assert job.error is not None
+    assert "512 MB" in job.error.message
 
 
 def test_a_target_that_refuses_everything_costs_no_job_anything(pair: Pair) -> None:
@@ -98,7 +98,7 @@ def test_a_target_that_refuses_everything_costs_no_job_anything(pair: Pair) -> N
     thread.join()
 
     assert source.counts()[State.QUEUED] == 10
-    assert [job.attempts for job in source.jobs().jobs] == [0] * 10
+    assert [job.attempt for job in source.jobs().jobs] == [0] * 10
     assert "it wants a password" in relay.stats().last_error
 
 

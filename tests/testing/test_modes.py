@@ -152,7 +152,7 @@ class TestDrain:
     def test_a_retry_waits_for_the_clock(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
         @queue.handler("default", max_attempts=2, backoff=[10])
         def handle(job: Job[int]) -> str:
-            if job.attempts == 1:
+            if job.attempt == 1:
                 raise ConnectionError("away")
             return "second time"
 
@@ -206,8 +206,8 @@ class TestDrain:
         assert drain(queue)["failed"] == 1
         job = queue.status("a")
         assert job is not None
-        assert job.failure is not None
-        assert (job.failure.type, job.failure.message) == ("SystemExit", "3")
+        assert job.error is not None
+        assert (job.error.type, job.error.message) == ("SystemExit", "3")
         queue.redrive("a")
         with pytest.raises(SystemExit):
             drain(queue, raise_errors=True)

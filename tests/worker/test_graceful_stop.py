@@ -39,7 +39,7 @@ def test_running_jobs_end_and_waiting_ones_are_released_without_an_attempt(queue
     assert counts[State.COMPLETED] == 1
     assert counts[State.QUEUED] == 21
     page = queue.jobs(states=["queued"])
-    assert {job.attempts for job in page.jobs} == {0}
+    assert {job.attempt for job in page.jobs} == {0}
 
 
 def test_after_the_grace_period_running_jobs_are_released(queue):
@@ -58,7 +58,7 @@ def test_after_the_grace_period_running_jobs_are_released(queue):
 
     job = queue.status("a")
     assert job.state is State.QUEUED
-    assert job.attempts == 0
+    assert job.attempt == 0
 
 
 def test_a_sync_handler_that_does_not_stop_is_released_and_cannot_settle(queue, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_store_that_does_not_respond_does_not_delay_another(monkeypatch, queue
         worker.request_stop()
         worker.stop()
         job = queue.status("a")
-        assert (job.state, job.attempts) == (State.QUEUED, 0)
+        assert (job.state, job.attempt) == (State.QUEUED, 0)
     finally:
         store.end()
 

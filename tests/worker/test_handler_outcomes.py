@@ -101,7 +101,7 @@ def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(
 
     @queue.handler(max_attempts=3, backoff=0)
     def broken(job):
-        recorded.append(job.attempts)
+        recorded.append(job.attempt)
         raise RuntimeError("no luck")
 
     start(queue)
@@ -118,9 +118,9 @@ def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(
 @pytest.mark.parametrize("sort", ["sync", "async"])
 def test_a_failed_attempt_can_succeed_later(queue, start, sort):
     def flaky(job):
-        if job.attempts < 3:
+        if job.attempt < 3:
             raise RuntimeError("not yet")
-        return job.attempts
+        return job.attempt
 
     async def flaky_async(job):
         return flaky(job)
@@ -133,7 +133,7 @@ def test_a_failed_attempt_can_succeed_later(queue, start, sort):
 def test_retry_leads_to_another_attempt(queue, start):
     @queue.handler
     def again(job):
-        return Retry(delay=0) if job.attempts == 1 else "second"
+        return Retry(delay=0) if job.attempt == 1 else "second"
 
     start(queue)
     assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "second"
@@ -145,7 +145,7 @@ def test_snooze_costs_no_attempt(queue, start):
 
     @queue.handler(max_attempts=1)
     def later(job):
-        runs.append(job.attempts)
+        runs.append(job.attempt)
         return Snooze(0.01) if len(runs) < 3 else "awake"
 
     start(queue)
@@ -171,7 +171,7 @@ def test_dead_goes_to_the_dlq_whatever_attempts_remain(queue, start):
     start(queue)
     with pytest.raises(JobFailed, match="never"):
         queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
-    assert queue.status("a").attempts == 1
+    assert queue.status("a").attempt == 1
 
 
 class TestRaisedOutcomes:
@@ -189,7 +189,7 @@ class TestRaisedOutcomes:
 
     def test_retry_leads_to_another_attempt(self, queue, start, handle):
         def again(job):
-            if job.attempts == 1:
+            if job.attempt == 1:
                 raise Retry(timedelta(0), "not yet")
             return "second"
 
@@ -203,7 +203,7 @@ class TestRaisedOutcomes:
         runs = []
 
         def later(job):
-            runs.append(job.attempts)
+            runs.append(job.attempt)
             if len(runs) < 3:
                 raise Snooze(timedelta(milliseconds=10))
             return "awake"
@@ -314,7 +314,7 @@ def test_only_kinds_with_a_handler_are_claimed(queue, start):
     start(queue)
     assert queue.enqueue_and_wait(1, kind="known", timeout=TIMEOUT) == "done"
     assert queue.status("other").state is State.QUEUED
-    assert queue.status("other").attempts == 0
+    assert queue.status("other").attempt == 0
 
 
 def test_each_async_job_has_its_own_task_and_context(queue, start):

@@ -260,7 +260,7 @@ def test_a_blocked_event_loop_does_not_lose_its_leases(queue, start, sort):
     deliveries = []
 
     def block(job):
-        deliveries.append(job.attempts)
+        deliveries.append(job.attempt)
         time.sleep(1.2)  # longer than the lease, on purpose: only the heartbeat keeps it
 
     async def block_async(job):

@@ -218,7 +218,7 @@ def test_the_claim_loop_survives_errors_with_claimed_jobs(start, caplog):
     queue.policies.of = failing_policy  # type: ignore[method-assign]
     assert queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT) == 3
     assert troubles == []
-    assert queue.status("a").attempts == 1  # type: ignore[union-attr]
+    assert queue.status("a").attempt == 1  # type: ignore[union-attr]
 
 
 def test_a_cancelled_job_without_readable_policy_is_kept_by_the_queue_s_retention(start, caplog):
@@ -315,7 +315,7 @@ def test_a_failing_backoff_does_not_leave_a_job_unsettled(queue, start, monkeypa
 
     job = queue.status("a")
     assert job.state is State.FAILING
-    assert job.failure.type == "OverflowError"
+    assert job.error.type == "OverflowError"
     assert job.record.run_at - queue.store.now() > 50.0
 
 
@@ -333,7 +333,7 @@ def test_jobs_that_no_executor_accepted_are_released(queue, start, monkeypatch, 
     queue.handler(lambda job: job.payload)
     start(queue)
     assert queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT) == 3
-    assert queue.status("a").attempts == 1
+    assert queue.status("a").attempt == 1
 
 
 def begin_and_close_the_store(queue: Any, go_on: threading.Event) -> Worker:

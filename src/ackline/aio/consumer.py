@@ -219,7 +219,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         record = record_of(job)
         await self._settle(job, lambda: lifecycle.extend(record, lease))
 
-    async def progress(self, job: Job[Any], value: Any) -> None:
-        """Save the progress of a job."""
-        record, data = record_of(job), self.sync.serdes.encode_progress(value)
+    async def report(self, job: Job[Any], progress: Any) -> None:
+        """Store the progress of a job. Raises `LeaseLost` if the lease is not yours."""
+        record, data = record_of(job), self.sync.serdes.encode_progress(progress)
         await self._settle(job, lambda: lifecycle.progress(record, data))

@@ -40,7 +40,7 @@ class OutOfStock(Exception):
 async def send(job: Job[Payload]) -> str:
     """Send mail; the server is sometimes busy, and a retry helps."""
     await asyncio.sleep(job.payload.get("takes", 0.05))
-    if job.attempts <= job.payload.get("fails", 0):
+    if job.attempt <= job.payload.get("fails", 0):
         raise MailServerBusy("421 try again later")
     return f"250 accepted for {job.payload['to']}"
 
@@ -57,7 +57,7 @@ def resize(job: Job[Payload]) -> dict[str, int]:
 @acme_images.handler("scan", max_attempts=MAX_ATTEMPTS, backoff=[0.3], timeout=0.6)
 async def scan(job: Job[Payload]) -> str:
     """Hang on the first attempt, until the timeout."""
-    await asyncio.sleep(60 if job.attempts == 1 else 0.05)
+    await asyncio.sleep(60 if job.attempt == 1 else 0.05)
     return "nothing suspicious"
 
 
@@ -70,7 +70,7 @@ def charge(job: Job[Payload]) -> dict[str, Any] | Snooze | Dead:
     if closed > 0:
         return Snooze(closed)
     time.sleep(job.payload.get("takes", 0.02))
-    return {"charged": job.payload["amount"], "attempt": job.attempts}
+    return {"charged": job.payload["amount"], "attempt": job.attempt}
 
 
 @acme_payments.handler("reconcile", max_attempts=2)
@@ -88,7 +88,7 @@ def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
             if job.signal.reason is not StopReason.CANCEL_REQUESTED:
                 raise InterruptedError(job.signal.reason)  # the worker stops: the job is released
             return Cancel(f"stopped before page {page}")
-        job.progress({"page": page, "of": job.payload["pages"]})
+        job.report({"page": page, "of": job.payload["pages"]})
     return {"pages": job.payload["pages"]}
 
 
@@ -102,7 +102,7 @@ def usage(_job: Job[Payload]) -> dict[str, int]:
 async def fulfil(job: Job[Payload]) -> dict[str, Any]:
     """Fulfil an order; the article is sometimes out of stock at first."""
     await asyncio.sleep(job.payload.get("takes", 0.1))
-    if job.attempts <= job.payload.get("fails", 0):
+    if job.attempt <= job.payload.get("fails", 0):
         raise OutOfStock(f"article {job.payload['article']} is not on the shelf")
     return {"order": job.payload["order"], "parcels": 1}
 

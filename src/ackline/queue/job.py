@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import inspect
 import logging
@@ -16,6 +17,7 @@ from ackline.core.job import Failure, Record, State
 from ackline.core.limits import Seconds, as_seconds
 
 if TYPE_CHECKING:
+    from ackline.queue.policies import Policies
     from ackline.queue.serdes import Serdes
     from ackline.queue.transactions import AsyncTransaction, BlockingTransaction
 
@@ -105,6 +107,9 @@ class OwningQueue(Protocol):
     @property
     def serdes(self) -> Serdes[Any]: ...
 
+    @property
+    def policies(self) -> Policies: ...
+
     def complete(
         self, job: Job[Any], result: Any = None, *, connection: object | None = None
     ) -> None: ...
@@ -115,7 +120,7 @@ class OwningQueue(Protocol):
 
     def extend(self, job: Job[Any], seconds: Seconds) -> None: ...
 
-    def progress(self, job: Job[Any], value: Any) -> None: ...
+    def report(self, job: Job[Any], progress: Any) -> None: ...
 
 
 class Job(Generic[P]):
@@ -184,9 +189,34 @@ class Job(Generic[P]):
         return payload
 
     @property
-    def attempts(self) -> int:
-        """The number of this attempt; the first is 1."""
+    def attempt(self) -> int:
+        """The number of this attempt: the first is 1, and 0 is a job that has not run yet."""
         return self.record.attempts
+
+    @property
+    def max_attempts(self) -> int:
+        """After how many failed attempts it goes to the DLQ: its own, its kind's or its queue's."""
+        return self._queue.policies.of(self.record).max_attempts
+
+    @property
+    def created_at(self) -> datetime.datetime:
+        """When it was enqueued, in UTC as all its times."""
+        return _utc(self.record.created_at)
+
+    @property
+    def started_at(self) -> datetime.datetime | None:
+        """When the last attempt was claimed; None before the first."""
+        return _optional_utc(self.record.started_at)
+
+    @property
+    def finished_at(self) -> datetime.datetime | None:
+        """When it completed, failed for good or was cancelled."""
+        return _optional_utc(self.record.finished_at)
+
+    @property
+    def deadline(self) -> datetime.datetime | None:
+        """When its lease ends, as of when the job was read; a worker's heartbeats extend it."""
+        return _optional_utc(self.record.deadline)
 
     @property
     def priority(self) -> int:
@@ -214,12 +244,17 @@ class Job(Generic[P]):
         return self.record.history
 
     @property
-    def last_progress(self) -> Any:
-        """The value of the last `progress`, or None; only on a job that was looked up."""
+    def progress(self) -> Any:
+        """What `report` has last reported, or None; only on a job that was looked up."""
         return self._queue.serdes.decode_progress(self.record)
 
     @property
-    def failure(self) -> Failure | None:
+    def result(self) -> Any:
+        """The result of a completed job; only on a job that was looked up."""
+        return self._queue.serdes.decode_result(self.record.result)
+
+    @property
+    def error(self) -> Failure | None:
         """The last error; only on a job that was looked up."""
         return self.record.failure
 
@@ -258,12 +293,27 @@ class Job(Generic[P]):
         """Extend the lease to `seconds` from now. Raises `LeaseLost` if it is not yours."""
         self._queue.extend(self, seconds)
 
-    def progress(self, value: Any) -> None:
-        """Report progress; anyone can read it on the job."""
-        self._queue.progress(self, value)
+    def report(self, progress: Any) -> None:
+        """Report progress, which anyone can then read as `progress` of the job.
+
+        It is a verb, as `progress` is what is read; sync and async handlers call it alike. In a
+        worker it blocks nothing: the last value is stored, at most twice a second, and with the
+        outcome. That the lease is lost is told by `signal`, not here.
+
+        >>> job.report({"page": 3, "of": 10})  # doctest: +SKIP
+        """
+        self._queue.report(self, progress)
 
     def __repr__(self) -> str:
-        return f"<Job {self.id!r} {self.kind!r} {self.state} attempt {self.attempts}>"
+        return f"<Job {self.id!r} {self.kind!r} {self.state} attempt {self.attempt}>"
+
+
+def _utc(at: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC)
+
+
+def _optional_utc(at: float | None) -> datetime.datetime | None:
+    return None if at is None else _utc(at)
 
 
 def record_of(job: Job[Any]) -> Record:

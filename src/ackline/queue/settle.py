@@ -84,9 +84,10 @@ class Settler(QueueBase[P, R]):
         lease = some_seconds("seconds", seconds, above_zero=True)
         self.settle(job, lifecycle.extend(record_of(job), lease))
 
-    def progress(self, job: Job[Any], value: Any) -> None:
-        """Report progress."""
-        self.settle(job, lifecycle.progress(record_of(job), self.serdes.encode_progress(value)))
+    def report(self, job: Job[Any], progress: Any) -> None:
+        """Store the progress of a job. Raises `LeaseLost` if the lease is not yours."""
+        data = self.serdes.encode_progress(progress)
+        self.settle(job, lifecycle.progress(record_of(job), data))
 
     def settle(
         self, job: Job[Any], transition: Transition, connection: object | None = None

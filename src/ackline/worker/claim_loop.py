@@ -258,6 +258,8 @@ class ClaimLoop:
     def settle_and_claim(self, batch: Sequence[Settled], want: int) -> list[Record]:
         """Settle these outcomes, and claim up to `want` jobs."""
         transitions = [transition for _, transition in batch]
+        if self.leased.progress.unsaved:
+            self.leased.progress.flush(job for job, _ in batch)
         if not want:
             self._settled(batch, self.queue.apply(transitions))
             return []

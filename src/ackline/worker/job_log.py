@@ -100,11 +100,11 @@ class JobLog:
             return
         reason = reason_of(failure)
         if state is State.FAILED:
-            arguments = (job.attempts, attempts, reason)
+            arguments = (job.attempt, attempts, reason)
             self._log(level, job, state, DEAD_LETTERED, *arguments, error=job.exception)
         else:
             wait = f"in {_format_seconds(transition.delay)}" if transition.delay else "now"
-            self._log(level, job, state, RETRIED, reason, wait, job.attempts + 1, attempts)
+            self._log(level, job, state, RETRIED, reason, wait, job.attempt + 1, attempts)
 
     def _ended(self, job: LeasedJob, transition: Transition, verdict: Verdict) -> None:
         if not self._may_log(logging.DEBUG):
@@ -114,7 +114,7 @@ class JobLog:
         took = "" if job.run_seconds is None else f" in {job.run_seconds * 1000:,.0f} ms"
         note = " ".join(journal_note(transition).split())
         text = f"{JOB}: attempt %d ended as %s%s%s"
-        arguments = (job.attempts, state, took, f" ({note})" if note else "")
+        arguments = (job.attempt, state, took, f" ({note})" if note else "")
         self._log(logging.DEBUG, job, str(state), text, *arguments)
 
     def _settled_in_transaction(

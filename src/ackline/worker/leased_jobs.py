@@ -21,6 +21,7 @@ from ackline.core.limits import Seconds, as_seconds
 from ackline.queue import Handler, Job, Queue
 from ackline.queue.job import NO_RESOURCES
 from ackline.worker.job_log import JobLog
+from ackline.worker.progress import ProgressWriter
 from ackline.worker.timers import Timer
 
 logger = logging.getLogger("ackline")
@@ -43,6 +44,7 @@ class LeasedJob(Job[Any]):
         "on_forgotten",
         "owning_queue",
         "policy",
+        "progress_writer",
         "release_requested",
         "run_seconds",
         "run_started",
@@ -60,9 +62,11 @@ class LeasedJob(Job[Any]):
         handler: Handler,
         policy: ResolvedPolicy,
         resources: Mapping[str, Any] = NO_RESOURCES,
+        progress_writer: ProgressWriter | None = None,
     ) -> None:
         super().__init__(record, queue, handler.payload_type, resources)
         self.owning_queue = queue
+        self.progress_writer = progress_writer
         self.handler = handler
         self.policy = policy
         self.task: asyncio.Task[None] | None = None
@@ -121,6 +125,12 @@ class LeasedJob(Job[Any]):
         sent_at = time.monotonic()
         super().extend(seconds)
         self.leased_until = max(self.leased_until, sent_at + as_seconds(seconds))
+
+    def report(self, progress: Any) -> None:
+        if self.progress_writer is None:
+            super().report(progress)
+        else:
+            self.progress_writer.put(self, self.owning_queue.serdes.encode_progress(progress))
 
     @property
     def lease(self) -> float:
@@ -210,6 +220,7 @@ class LeasedJobs:
         self._resources = resources
         self.settle_buffer = settle_buffer
         self.jobs: set[LeasedJob] = set()
+        self.progress = ProgressWriter(queue)
         self._submit = submit
 
     def start(self, records: Sequence[Record], leased_at: float, *, accept: bool) -> None:
@@ -250,7 +261,9 @@ class LeasedJobs:
                 handler_and_policy = queue.handlers[record.kind], queue.policies.of(record)
                 if record.options is NO_OPTIONS:
                     by_kind[record.kind] = handler_and_policy
-            batch.append(LeasedJob(queue, record, *handler_and_policy, self._resources))
+            batch.append(
+                LeasedJob(queue, record, *handler_and_policy, self._resources, self.progress)
+            )
         return batch
 
     def release(self, batch: Sequence[LeasedJob], note: str = "the worker stopped") -> None:

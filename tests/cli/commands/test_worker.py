@@ -30,7 +30,7 @@ in_memory = ackline.open("memory://")["m"]
 @in_memory.handler
 @queue.handler
 def work(job):
-    job.progress("begun")
+    job.report("begun")
     if job.signal.wait(job.payload):
         raise RuntimeError("stopped")
     return os.getpid()
@@ -42,14 +42,14 @@ hanging = queues["hanging"]
 
 @hanging.handler
 def hang(job):
-    job.progress("begun")
+    job.report("begun")
     ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock
 
 blocking = queues["blocking"]
 
 @blocking.handler
 async def block(job):
-    job.progress("begun")
+    job.report("begun")
     await asyncio.to_thread(time.sleep, 60)
 """
 
@@ -145,7 +145,7 @@ def test_jobs_that_exceed_the_grace_period_are_released(start, queues):
     wait_for_start(queue)
     assert process.end(signal.SIGINT).code == 0
     job = queue.status("long")
-    assert (job.state, job.attempts) == (State.QUEUED, 0)
+    assert (job.state, job.attempt) == (State.QUEUED, 0)
 
 
 def test_a_blocking_call_of_an_async_handler_does_not_outlive_the_worker(start, queues):
@@ -168,7 +168,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     [victim] = [w.heartbeat.pid for w in queue.workers() if w.heartbeat.id == event.worker]
     os.kill(victim, signal.SIGKILL)
     assert queue.result("a", timeout=10) != victim
-    assert queue.status("a").attempts == 2
+    assert queue.status("a").attempt == 2
     assert str(victim) in process.wait_for("killed by SIGKILL")
     replaced = process.wait_for("started on email")
     assert str(victim) not in replaced

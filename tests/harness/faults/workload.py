@@ -49,13 +49,13 @@ def add_handlers(queue: Queue[Any, Any], history: History) -> None:
     @queue.handler(SYNC)
     def work(job: Job[Task]) -> str:
         _begin(history, job)
-        time.sleep(job.payload.duration(job.attempts))
+        time.sleep(job.payload.duration(job.attempt))
         return _end(history, job)
 
     @queue.handler(ASYNC)
     async def work_async(job: Job[Task]) -> str:
         _begin(history, job)
-        await asyncio.sleep(job.payload.duration(job.attempts))
+        await asyncio.sleep(job.payload.duration(job.attempt))
         return _end(history, job)
 
 
@@ -64,11 +64,11 @@ def _begin(history: History, job: Job[Task]) -> None:
 
 
 def _end(history: History, job: Job[Task]) -> str:
-    if job.attempts <= job.payload.failures:
+    if job.attempt <= job.payload.failures:
         history.write(_step(job, Phase.FAIL))
-        raise PlannedFailure(f"attempt {job.attempts} fails as planned")
+        raise PlannedFailure(f"attempt {job.attempt} fails as planned")
     history.write(_step(job, Phase.OK))
-    return f"done in attempt {job.attempts}"
+    return f"done in attempt {job.attempt}"
 
 
 def _step(job: Job[Task], phase: Phase) -> Step:
@@ -77,6 +77,6 @@ def _step(job: Job[Task], phase: Phase) -> Step:
         phase=phase,
         id=job.id,
         token=job.record.token,
-        attempt=job.attempts,
+        attempt=job.attempt,
         worker=job.record.worker,
     )

@@ -48,7 +48,7 @@ def test_jobs_of_a_disconnected_request_are_released(live, monkeypatch, way):
     resume.set()
 
     until(lambda: queue.counts()[State.QUEUED] == 2)
-    assert [job.attempts for job in queue.jobs().jobs] == [0, 0]
+    assert [job.attempt for job in queue.jobs().jobs] == [0, 0]
 
 
 def test_a_connected_client_gets_its_jobs(live):

@@ -108,10 +108,10 @@ def test_an_executor_is_killed_while_it_runs_handlers(drive, queue, tmp_path):
 
     assert Gate(tmp_path).is_reached
     assert queue.counts()[State.COMPLETED] == JOBS
-    again = [job for job in queue.jobs(limit=JOBS).jobs if job.attempts > 1]
+    again = [job for job in queue.jobs(limit=JOBS).jobs if job.attempt > 1]
     # What the lost worker held was delivered once more, and nothing else.
     assert 1 <= len(again) < JOBS
-    assert {job.attempts for job in again} == {2}
+    assert {job.attempt for job in again} == {2}
     check_journal(queue.events())
 
 

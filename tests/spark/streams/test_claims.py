@@ -129,7 +129,7 @@ def test_a_killed_driver_repeats_its_batch_while_leases_live(
 
     assert checkpoint.ids == ids
     assert email.counts()[State.COMPLETED] == 25
-    assert all(job.attempts == 1 for job in email.jobs().jobs)
+    assert all(job.attempt == 1 for job in email.jobs().jobs)
 
 
 @pytest.mark.every_store
@@ -194,7 +194,7 @@ def test_what_was_claimed_but_not_saved_goes_back(email, start, checkpoint, monk
     start(checkpoint).run()
 
     assert sorted(checkpoint.ids) == ids
-    assert all(job.attempts == 1 for job in email.jobs().jobs)
+    assert all(job.attempt == 1 for job in email.jobs().jobs)
 
 
 def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, checkpoint, queues):
@@ -241,7 +241,7 @@ def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):
     start(checkpoint).run()
 
     assert len(checkpoint.appended) == 5
-    assert all(job.attempts == 1 for job in email.jobs().jobs)
+    assert all(job.attempt == 1 for job in email.jobs().jobs)
 
 
 def test_a_jobs_own_short_lease_is_lengthened(email, start, checkpoint, clock):
@@ -528,7 +528,7 @@ class TestTwoCheckpoints:
 
         assert checkpoint.lake == first
         assert len(other.ids) == 25
-        assert all(job.attempts == 1 for job in email.jobs().jobs)
+        assert all(job.attempt == 1 for job in email.jobs().jobs)
         with pytest.raises(StreamMismatch):
             start(checkpoint).trigger()
 
@@ -638,7 +638,7 @@ def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
 
     assert cut
     assert len(other.ids) == 5
-    assert all(job.attempts == 1 for job in email.jobs().jobs)
+    assert all(job.attempt == 1 for job in email.jobs().jobs)
 
 
 def test_a_dropped_queue_leaves_nothing_of_its_streams(email, queues, start, checkpoint):
@@ -853,7 +853,7 @@ class TestPoison:
         assert email.status("j13").state is State.FAILED
         assert "never committed" in email.status("j13").record.failure.message
         assert sorted(checkpoint.ids) == sorted(set(ids) - {"j13"})
-        assert all(job.attempts == 1 for job in email.jobs(limit=1000).jobs)
+        assert all(job.attempt == 1 for job in email.jobs(limit=1000).jobs)
 
     def test_a_sink_that_is_away_costs_no_job(self, email, start, checkpoint):
         ids = put(email, 2)
@@ -862,7 +862,7 @@ class TestPoison:
         start(checkpoint).run()
 
         assert sorted(checkpoint.ids) == ids
-        assert all(job.attempts == 1 for job in email.jobs().jobs)
+        assert all(job.attempt == 1 for job in email.jobs().jobs)
 
     def test_one_that_is_alone_is_buried_once_another_job_was_done(self, email, start, checkpoint):
         put(email, 1, prefix="poison")

@@ -106,7 +106,7 @@ class Outage:
 
     @property
     def attempts(self) -> set[int]:
-        return {job.attempts for job in self._queue.jobs(limit=JOBS).jobs}
+        return {job.attempt for job in self._queue.jobs(limit=JOBS).jobs}
 
     def require_nothing_lost(self, spark: Any) -> None:
         """Each job is in the lake or with the thief, has ended once, and the audit agrees."""

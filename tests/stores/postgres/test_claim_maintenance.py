@@ -82,7 +82,7 @@ def test_a_locked_lapsed_lease_blocks_no_other(
         assert recover(work).expired == 1
     [job] = work.claim(9)
 
-    assert (job.id, job.attempts) == ("good", 2)
+    assert (job.id, job.attempt) == ("good", 2)
     poison = work.status("poison")
     assert poison is not None
     assert poison.state is State.PROCESSING

@@ -48,7 +48,7 @@ queue.enqueue_and_wait({"to": "ann"}, wait=5)  # error
 @queue.handler
 def welcome(job: Job[Email]) -> int:
     assert_type(job.payload, Email)
-    assert_type(job.attempts, int)
+    assert_type(job.attempt, int)
     assert_type(job.resources["db"], Any)
     job.payload["too"]  # error
     job.paylod  # error

@@ -76,7 +76,7 @@ def test_a_broken_event_loop_stops_the_worker_which_releases_its_jobs(queue, cap
         Worker(queue, concurrency=2, grace=0.1).run()
     assert "Bad file descriptor" in caplog.text
     assert queue.counts()[State.QUEUED] == 10
-    assert {job.attempts for job in queue.jobs().jobs} == {0}
+    assert {job.attempt for job in queue.jobs().jobs} == {0}
 
 
 def test_tasks_started_by_handlers_are_cancelled_at_the_stop(queue):

@@ -62,7 +62,7 @@ def test_a_worker_with_too_many_hung_handlers_stops(queue, go_on, caplog):
     assert len(ran) == 3
     counts = queue.counts()
     assert (counts[State.FAILED], counts[State.QUEUED]) == (3, 7)
-    assert {job.attempts for job in queue.jobs(states=["queued"]).jobs} == {0}
+    assert {job.attempt for job in queue.jobs(states=["queued"]).jobs} == {0}
 
 
 def test_a_handler_that_blocks_the_event_loop_stops_the_worker(queue, go_on):

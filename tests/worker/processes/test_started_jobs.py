@@ -104,10 +104,10 @@ def test_unstarted_jobs_are_released_without_an_attempt(queue, started, writer):
     )
 
     [hit] = [job for job in queue.jobs().jobs if job.id == first.id]
-    assert hit.attempts == 1
+    assert hit.attempt == 1
     for unstarted in (second, third):
         assert queue.status(unstarted.id).state is State.QUEUED
-        assert queue.status(unstarted.id).attempts == 0
+        assert queue.status(unstarted.id).attempt == 0
 
 
 def test_control_without_marks_all_jobs_lose_an_attempt(queue):

@@ -65,7 +65,7 @@ def _fail_with(job: LeasedJob, error: BaseException) -> Transition:
         return transition_for(job.owning_queue, job, job.policy, None, error)
     except Exception:
         logger.exception("job %r: its backoff failed; next attempt in %g s", job.id, FALLBACK_DELAY)
-        failure = Failure(act=Act.FAIL, attempt=job.attempts, type=type(error).__name__)
+        failure = Failure(act=Act.FAIL, attempt=job.attempt, type=type(error).__name__)
         random = job.owning_queue.random
         return lifecycle.fail(job.record, failure, job.policy, random, FALLBACK_DELAY)
 

@@ -62,7 +62,7 @@ def test_a_rollback_releases_the_job_and_counts_no_attempt(shop: Shop) -> None:
         tx.rollback()
 
     [again] = shop.queue.claim()
-    assert (again.id, again.attempts) == ("o-1", 1)
+    assert (again.id, again.attempt) == ("o-1", 1)
     assert again.record.token > job.record.token
 
 
@@ -80,7 +80,7 @@ def test_a_crash_releases_the_job_at_once(shop: Shop, open_store: OpenStore) -> 
         took = time.monotonic() - died
         tx.close()
 
-    assert (job.id, job.attempts) == ("o-1", 1)
+    assert (job.id, job.attempt) == ("o-1", 1)
     assert took < 1.5
 
 
@@ -122,7 +122,7 @@ def test_several_claims_and_settlings_in_one_transaction(shop: Shop) -> None:
         shop.queue.release(c, connection=tx)
         shop.queue.snooze(d, 60, connection=tx)
         [again] = shop.queue.claim(1, connection=tx)
-        assert (again.id, again.attempts) == ("c", 1)
+        assert (again.id, again.attempt) == ("c", 1)
         shop.queue.bury(again, "enough", connection=tx)
         with pytest.raises(LeaseLost):
             shop.queue.complete(a, 2, connection=tx)
@@ -203,7 +203,7 @@ def test_lapsed_leases_are_not_expired_in_a_users_transaction(shop: Shop) -> Non
     time.sleep(0.1)
     with shop.connect() as tx:
         [job] = shop.queue.claim(connection=tx)
-        assert job.attempts == 2
+        assert job.attempt == 2
         tx.rollback()
 
     assert shop.state("o-1") is State.QUEUED
@@ -406,7 +406,7 @@ def test_a_handler_that_waits_for_its_own_transaction_gets_an_error(shop: Shop) 
     with shop.connect() as tx, shop.connect() as other:
         job.complete("paid", connection=tx)
         acts: list[Any] = [
-            lambda: job.progress(1),
+            lambda: job.report(1),
             lambda: job.extend(60),
             lambda: shop.queue.complete(job, "paid"),
             lambda: job.complete("paid", connection=other),
@@ -416,7 +416,7 @@ def test_a_handler_that_waits_for_its_own_transaction_gets_an_error(shop: Shop) 
                 quickly_raise(act)
         tx.rollback()
         # It is still the handler's job.
-        job.progress(1)
+        job.report(1)
         job.extend(60)
         job.complete("again", connection=tx)
 
@@ -537,7 +537,7 @@ def test_the_lapsed_lease_of_a_rolled_back_transaction_expires(shop: Shop) -> No
         tx.rollback()
 
     [again] = shop.queue.claim()
-    assert (again.id, again.attempts) == ("o-1", 2)
+    assert (again.id, again.attempt) == ("o-1", 2)
 
 
 def test_many_transactions_complete_jobs_of_one_claim_at_once(shop: Shop) -> None:

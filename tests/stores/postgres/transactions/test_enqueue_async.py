@@ -70,7 +70,7 @@ def test_claim_work_and_completion_in_one_transaction(run_body: RunBody, shop: S
         assert await queue.claim() == []
         await tx.rollback()
         [job] = await queue.claim(connection=tx, wait=5)
-        assert job.attempts == 1
+        assert job.attempt == 1
         await tx.execute(shop.insert(job.id))
         await queue.complete(job, "done", connection=tx)
         await tx.commit()

@@ -77,7 +77,7 @@ def test_at_higher_isolation_levels_a_few_jobs_need_another_attempt(
         with shop.connect() as tx:
             tx.isolation_level = psycopg.IsolationLevel[level]
             tx.execute(shop.insert(job.id))
-            job.complete(job.attempts, connection=tx)
+            job.complete(job.attempt, connection=tx)
 
     ids = [f"o-{n}" for n in range(60)]
     shop.queue.enqueue_many(NewJob({}, id=id) for id in ids)
@@ -113,7 +113,7 @@ def test_a_rolled_back_completion_is_a_failed_attempt(
         with shop.connect() as tx:
             tx.execute(shop.insert(job.id))
             job.complete("paid", connection=tx)
-            if job.attempts == 1:
+            if job.attempt == 1:
                 tx.rollback()
 
     shop.queue.enqueue({}, id="o-1")
@@ -130,7 +130,7 @@ def test_a_committed_failure_is_not_called_rolled_back(
 ) -> None:
     @shop.queue.handler(backoff=[0.01])
     def pay(job: Job[Any]) -> str | None:
-        if job.attempts > 1:
+        if job.attempt > 1:
             return "paid"
         with shop.connect() as tx:
             tx.execute(shop.insert("reason"))
@@ -213,7 +213,7 @@ def test_a_stale_handler_writes_nothing(shop: Shop, start: Start) -> None:
     @shop.queue.handler(max_attempts=5, backoff=[0.01])
     def pay(job: Job[Any]) -> None:
         with shop.connect() as tx:
-            tx.execute(shop.insert(f"{job.id} {job.attempts}"))
+            tx.execute(shop.insert(f"{job.id} {job.attempt}"))
             if not lost:
                 # Another worker gets the job.
                 shop.queue.apply([release(job.record, DEFAULTS)])
@@ -273,7 +273,7 @@ def test_a_commit_that_takes_longer_than_the_lease_counts(shop: Shop, start: Sta
     @shop.queue.handler(lease=0.3, max_attempts=3)
     def pay(job: Job[Any]) -> None:
         with shop.connect() as tx:
-            job.complete(job.attempts, connection=tx)
+            job.complete(job.attempt, connection=tx)
             time.sleep(2.0)
 
     shop.queue.enqueue({}, id="o-1")
@@ -322,8 +322,8 @@ def test_a_transaction_left_open_and_rolled_back_is_run_again(shop: Shop, start:
     def leave_open(job: Job[Any]) -> None:
         tx = shop.connect()
         left_open.append(tx)
-        job.complete(job.attempts, connection=tx)
-        if job.attempts > 1:
+        job.complete(job.attempt, connection=tx)
+        if job.attempt > 1:
             tx.commit()
 
     shop.queue.enqueue({}, id="o-1")

@@ -235,7 +235,7 @@ def test_a_job_on_its_way_to_a_worker_that_stops_is_released(
     worker.stop()
 
     job = queue.status("quick")
-    assert (job.state, job.attempts) == (State.QUEUED, 0)
+    assert (job.state, job.attempt) == (State.QUEUED, 0)
     assert scene.ran == []
 
 
@@ -272,7 +272,7 @@ def test_a_lost_message_delays_a_job_by_less_than_a_lease(
 
     until(lambda: queue.counts()[State.COMPLETED] == 1)
     assert time.monotonic() - began < 5.0  # a poll is one second, a lease thirty
-    assert queue.status("quick").attempts == 1
+    assert queue.status("quick").attempt == 1
 
 
 def test_a_job_that_arrives_while_a_worker_stops_waiting_is_released(
