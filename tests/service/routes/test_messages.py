@@ -151,7 +151,7 @@ class TestNack:
 
         job = record(runtime, id)
         assert job.state is State.FAILING
-        assert job.error.message == "no route"
+        assert job.failure.message == "no route"
 
     def test_or_after_its_own_delay(self, api):
         id = api.enqueue()
