@@ -21,7 +21,7 @@ def test_lists_what_workers_have_published(cli, reports):
 
     assert answer.code == 0
     _, _, row = answer.out.splitlines()
-    assert row.split()[:8] == "reports daily 0 7 * * * Europe/Berlin".split()
+    assert row.split()[:8] == ["reports", "daily", "0", "7", "*", "*", "*", "Europe/Berlin"]
     assert "(in " in row
     tick, daily = cli("schedules", "reports", "--json").document["schedules"]
     assert (tick["queue"], tick["cron"], tick["last_job"]) == ("reports", "@every 60s", None)
