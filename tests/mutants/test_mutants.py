@@ -109,7 +109,7 @@ def test_a_test_that_hangs_fails(tmp_path: Path):
     (tmp_path / "test_hangs.py").write_text(
         "import ackline, threading\n\ndef test_waits():\n    threading.Event().wait()\n"
     )
-    hangs = campaign.run_tests(source, [[str(tmp_path / "test_hangs.py")]], 0.5)
+    hangs = campaign.run_tests(source, [[str(tmp_path / "test_hangs.py")]], 2)
 
     assert campaign.judge(QUICK[0], hangs).outcome == "killed"
 

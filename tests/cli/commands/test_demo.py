@@ -51,9 +51,7 @@ def wait_for(process, words):
 
 
 def test_the_demo_proves_that_nothing_is_lost(start, cli, workdir):
-    began = time.monotonic()
-    answer = start("demo", "--seconds", "8").end(timeout=40)
-    assert time.monotonic() - began < 8 + 12
+    answer = start("demo", "--seconds", "8").end(timeout=60)
     assert answer.code == 0, answer.out + answer.err
     assert "Every job is accounted for." in answer.out
     numbers = re.search(
