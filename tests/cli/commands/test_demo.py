@@ -7,7 +7,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 
 import pytest

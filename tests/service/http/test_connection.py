@@ -7,7 +7,6 @@ import contextlib
 import json
 import resource
 import socket
-import statistics
 import time
 from typing import Any, cast
 
