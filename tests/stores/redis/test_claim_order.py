@@ -168,4 +168,4 @@ def claim_time(store, client, kinds: list[str]) -> float:
 def processor_time(client) -> float:
     """Seconds that the thread which runs scripts has used so far: not those in which it waited."""
     stats = client.info("cpu")
-    return stats["used_cpu_user_main_thread"] + stats["used_cpu_sys_main_thread"]
+    return float(stats["used_cpu_user_main_thread"] + stats["used_cpu_sys_main_thread"])
