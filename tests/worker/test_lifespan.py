@@ -143,3 +143,22 @@ def test_async_handlers_of_all_queues_share_a_loop() -> None:
         finally:
             worker.stop()
     assert len(loops) == 1
+
+
+def test_a_worker_whose_lifespan_hangs_can_be_stopped(queue: Queue[Any, Any]) -> None:
+    hanging = threading.Event()
+
+    async def lifespan() -> AsyncIterator[None]:
+        hanging.set()
+        await asyncio.Event().wait()
+        yield
+
+    @queue.handler
+    async def handle(job: ackline.Job[Any]) -> None: ...
+
+    worker = Worker(queue, lifespan=lifespan)
+    stopper = threading.Thread(target=lambda: hanging.wait(10) and worker.request_stop())
+    stopper.start()
+    with pytest.raises(LifespanFailed, match="asked to stop"):
+        worker.run()
+    stopper.join()

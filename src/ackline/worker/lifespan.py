@@ -39,19 +39,23 @@ class Lifespan:
         self._function: Any = function
         self._context: Any = None
 
-    def enter(self, loop: HandlerLoop | None) -> Resources:
-        """Open the resources; raises `LifespanFailed`."""
+    def enter(
+        self, loop: HandlerLoop | None, stopping: Callable[[], bool] = lambda: False
+    ) -> Resources:
+        """Open the resources; raises `LifespanFailed`, also if the worker has to stop meanwhile."""
         try:
             if self.is_async:
                 assert loop is not None
                 self._context = contextlib.asynccontextmanager(self._function)()
-                resources = loop.run(self._context.__aenter__())
+                resources = loop.run(self._context.__aenter__(), stopping=stopping)
             else:
                 self._context = contextlib.contextmanager(self._function)()
                 resources = self._context.__enter__()
         except BaseException as error:
             self._context = None
-            if isinstance(error, AcklineError) or not isinstance(error, Exception):
+            if isinstance(error, AcklineError) or not isinstance(
+                error, (Exception, CancelledError)
+            ):
                 raise
             raise LifespanFailed(self._name, error) from error
         if resources is None:

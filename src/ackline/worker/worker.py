@@ -208,7 +208,7 @@ class Worker:
             self._handler_loop.start()
         resources = NO_RESOURCES
         if self._lifespan is not None:
-            resources = self._lifespan.enter(self._handler_loop)
+            resources = self._lifespan.enter(self._handler_loop, self._stop.is_set)
         for queue in self.queues:
             queue.handlers.require_resources(resources)
         return resources

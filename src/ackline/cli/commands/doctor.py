@@ -182,7 +182,7 @@ def _no_worker(queue: Queue[Any, Any], name: str, queued: int, now: float) -> Fi
         "error" if waited > NO_WORKER_AFTER else "warning",
         name,
         f"{pluralize(queued, 'job')} queued and no worker, oldest {duration(waited)}",
-        "start one: ackline worker MODULE:QUEUE",
+        "start one: ackline worker MODULE:NAME",
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -18,6 +20,10 @@ T = TypeVar("T")
 
 CANCEL_TIMEOUT = 5.0
 """Seconds that the tasks left on a worker's own loop have to end when it stops."""
+
+
+POLL_INTERVAL = 0.2
+"""Seconds between two looks at whether a coroutine should be given up."""
 
 
 class HandlerLoop(ABC):
@@ -45,17 +51,33 @@ class HandlerLoop(ABC):
             if not self.loop.is_closed():
                 raise
 
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+    def run(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        timeout: float | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> T:
         """Run a coroutine on the loop and wait for it, from another thread.
 
-        Raises `TimeoutError`, and cancels the coroutine, if it takes longer.
+        It is cancelled if it takes longer than `timeout`, which raises `TimeoutError`, or if
+        `stopping` becomes true, which raises `CancelledError`.
         """
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-        try:
-            return future.result(timeout)
-        except concurrent.futures.TimeoutError:
-            future.cancel()
-            raise
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return future.result(min(POLL_INTERVAL, until - time.monotonic()))
+            except concurrent.futures.TimeoutError:
+                if future.done():
+                    raise  # the coroutine raised it
+                if stopping():
+                    future.cancel()
+                    raise concurrent.futures.CancelledError(
+                        "the worker was asked to stop"
+                    ) from None
+                if time.monotonic() >= until:
+                    future.cancel()
+                    raise
 
 
 class CallersLoop(HandlerLoop):
