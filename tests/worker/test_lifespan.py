@@ -157,7 +157,12 @@ def test_a_worker_whose_lifespan_hangs_can_be_stopped(queue: Queue[Any, Any]) ->
     async def handle(job: ackline.Job[Any]) -> None: ...
 
     worker = Worker(queue, lifespan=lifespan)
-    stopper = threading.Thread(target=lambda: hanging.wait(10) and worker.request_stop())
+
+    def stop() -> None:
+        assert hanging.wait(10)
+        worker.request_stop()
+
+    stopper = threading.Thread(target=stop)
     stopper.start()
     with pytest.raises(LifespanFailed, match="asked to stop"):
         worker.run()

@@ -53,9 +53,7 @@ class Lifespan:
                 resources = self._context.__enter__()
         except BaseException as error:
             self._context = None
-            if isinstance(error, AcklineError) or not isinstance(
-                error, (Exception, CancelledError)
-            ):
+            if isinstance(error, AcklineError) or not isinstance(error, Exception):
                 raise
             raise LifespanFailed(self._name, error) from error
         if resources is None:
