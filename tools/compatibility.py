@@ -21,7 +21,8 @@ HTTP = "tests/conformance/test_http.py"
 REDIS = "tests/conformance/test_redis.py"
 ON_STORES = ["tests/queue", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
 RULES = ["tests/core", "tests/conformance/test_memory.py"]
-MAIN_TESTS = [*RULES, "tests/queue", "tests/worker"]
+# Django has tasks from version 6 on, which needs Python 3.12.
+MAIN_TESTS = [*RULES, "tests/queue", "tests/worker", "tests/django"]
 
 # No configuration is started after this time, so that the run ends before CI stops it.
 BUDGET_SECONDS = 50 * 60

@@ -39,17 +39,21 @@ class Handlers:
     def __init__(self, payload_type: Any) -> None:
         self._payload_type = payload_type
         self._by_kind: dict[str, Handler] = {}
+        self._fallback: Handler | None = None
         self._checks: list[Callable[[Handler], None]] = []
 
     def __getitem__(self, kind: str) -> Handler:
-        return self._by_kind[kind]
+        handler = self._by_kind.get(kind, self._fallback)
+        if handler is None:
+            raise KeyError(kind)
+        return handler
 
     def __bool__(self) -> bool:
-        return bool(self._by_kind)
+        return bool(self._by_kind) or self._fallback is not None
 
     def get(self, kind: str) -> Handler | None:
         """The handler of a kind, if there is one."""
-        return self._by_kind.get(kind)
+        return self._by_kind.get(kind, self._fallback)
 
     def payload_type(self, kind: str) -> Any:
         """The declared payload type of a kind: its handler's, or else the queue's."""
@@ -58,18 +62,27 @@ class Handlers:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All kinds that have a handler."""
+        """All kinds that have a handler of their own."""
         return frozenset(self._by_kind)
+
+    @property
+    def kinds_to_claim(self) -> frozenset[str] | None:
+        """The kinds that can be handled; None means any."""
+        return self.kinds if self._fallback is None else None
 
     @property
     def has_sync(self) -> bool:
         """Whether any handler is a plain function."""
-        return any(not handler.is_async for handler in self._by_kind.values())
+        return any(not handler.is_async for handler in self._all())
 
     @property
     def has_async(self) -> bool:
         """Whether any handler is async."""
-        return any(handler.is_async for handler in self._by_kind.values())
+        return any(handler.is_async for handler in self._all())
+
+    def _all(self) -> list[Handler]:
+        fallback = [] if self._fallback is None else [self._fallback]
+        return [*self._by_kind.values(), *fallback]
 
     def require_resources(self, available: Mapping[str, Any]) -> None:
         """Raise if a handler needs a resource that is not there."""
@@ -115,6 +128,12 @@ class Handlers:
         for check in self._checks:
             check(handler)
         self._by_kind[kind] = handler
+
+    def register_fallback(self, handler: Handler) -> None:
+        """Register the handler of all kinds that have none of their own."""
+        for check in self._checks:
+            check(handler)
+        self._fallback = handler
 
     def add_check(self, check: Callable[[Handler], None]) -> Callable[[], None]:
         """Call `check` with each new handler, which it may reject by raising.

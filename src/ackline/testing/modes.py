@@ -233,7 +233,7 @@ def _claim(queue: Queue[Any, Any]) -> Record | None:
         worker="drain",
         limit=1,
         lease=queue.policies.settings(max_age=0).policy.lease or DEFAULTS.lease,
-        kinds=queue.handlers.kinds,
+        kinds=queue.handlers.kinds_to_claim,
     )
     return next(iter(queue.claim_records(request).jobs), None)
 

@@ -111,7 +111,7 @@ class ClaimLoop:
         """Whether the threads end when nothing is left to settle."""
         self.store_failing = False
         """Whether the last call to the store failed: then other queues do not wait for this one."""
-        self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
+        self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds_to_claim)
         self.listen_lock = threading.Lock()
         """Locked by the thread that listens."""
         self._delivery = self.listener if isinstance(self.listener, DirectDelivery) else None
@@ -272,7 +272,8 @@ class ClaimLoop:
         return claimed.jobs
 
     def _request(self, limit: int, free: int) -> ClaimRequest:
-        request = self.queue.claim_request(limit, None, self.queue.handlers.kinds, self._worker)
+        kinds = self.queue.handlers.kinds_to_claim
+        request = self.queue.claim_request(limit, None, kinds, self._worker)
         if self._delivery is None:
             return request
         fields = msgspec.structs.asdict(request)

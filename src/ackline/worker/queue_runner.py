@@ -228,12 +228,13 @@ class QueueRunner:
 def _worker_heartbeat(
     queue: Queue[Any, Any], worker_id: str, concurrency: int, ttl: float
 ) -> Heartbeat:
+    kinds = queue.handlers.kinds_to_claim
     return Heartbeat(
         id=worker_id,
         host=socket.gethostname(),
         pid=os.getpid(),
         started_at=queue.store.now(),
         concurrency=concurrency,
-        kinds=tuple(sorted(queue.handlers.kinds)),
+        kinds=None if kinds is None else tuple(sorted(kinds)),
         ttl=ttl,
     )

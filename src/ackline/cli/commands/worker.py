@@ -205,9 +205,10 @@ def _new_worker(loaded: WorkerTargets, **options: Any) -> Worker:
 def _run(worker: Worker) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     for queue in worker.queues:
-        kinds = ", ".join(sorted(map(safe, queue.handlers.kinds)))
+        kinds = queue.handlers.kinds_to_claim
+        names = "all kinds" if kinds is None else ", ".join(sorted(map(safe, kinds)))
         where = _wait_for_store(queue.store.info)
-        logger.info("%s: handlers for %s; %s %s", queue.key, kinds, where.name, where.location)
+        logger.info("%s: handlers for %s; %s %s", queue.key, names, where.name, where.location)
     worker.run()
 
 
