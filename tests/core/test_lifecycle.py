@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ackline.core.config import ResolvedPolicy
 from ackline.core.errors import InvalidOption
-from ackline.core.events import Act
+from ackline.core.events import Act, RecoveredBy
 from ackline.core.job import TERMINAL, WAITING, Failure, Options, QueueKey, Record, State
 from ackline.core.lifecycle import (
-    CHANGED_FIELDS,
     FENCED_ACTS,
+    FIELDS_OF_ACT,
     LEGAL_TRANSITIONS,
     MAX_FAILURE_NOTE,
     Destination,
@@ -24,6 +24,7 @@ from ackline.core.lifecycle import (
     cancel_running,
     complete,
     edit,
+    expected_from,
     expire,
     extend,
     fail,
@@ -58,7 +59,6 @@ POLICY = ResolvedPolicy(max_attempts=3, backoff=fixed(10.0), result_ttl=7.0, kee
 FAILURE = Failure(act=Act.FAIL, attempt=1, type="ValueError", message="boom")
 ANY = random.Random(0)
 KEYS = (("k",),)
-GUARDS = {"deadline"}
 
 QUEUE_ACTS = {Act.PAUSE, Act.RESUME, Act.CONFIGURE, Act.DROP}
 
@@ -155,7 +155,7 @@ def test_only_deliberate_acts_leave_a_terminal_state(state: State):
     assert leaving <= {Act.ENQUEUE, Act.REDRIVE, Act.PRUNE, Act.PURGE}
 
 
-CHANGED = {
+OF_SOME_ACTS = {
     "deadline": 5.0,
     "delay": 5.0,
     "keep": 5.0,
@@ -168,8 +168,9 @@ CHANGED = {
     "target": QueueKey("default", "other"),
     "keep_cancelled": 5.0,
     "has_callback": True,
+    "recovered_by": RecoveredBy.CLAIM,
 }
-"""A value for each field by which a transition changes a job."""
+"""A value for each field that only some acts have."""
 
 STEPS = [
     complete(called_back(), b"1", POLICY),
@@ -177,7 +178,7 @@ STEPS = [
     bury(called_back(), FAILURE, POLICY),
     snooze(called_back(), 5.0, POLICY),
     release(called_back(), POLICY),
-    expire(called_back(), POLICY),
+    expire(called_back(), POLICY, recovered_by=RecoveredBy.CLAIM),
     expire(called_back(3), POLICY),
     extend(leased(), 5.0),
     progress(leased(), b"1"),
@@ -194,37 +195,37 @@ def steps_of(act: Act) -> list[Transition]:
     return [step for step in STEPS if step.act is act]
 
 
-@pytest.mark.parametrize("act", CHANGED_FIELDS)
+@pytest.mark.parametrize("act", FIELDS_OF_ACT)
 def test_an_act_may_carry_what_its_constructors_set_and_no_more(act: Act):
     carried = {
         field.name
         for step in steps_of(act)
         for field in msgspec.structs.fields(Transition)
-        if field.name in CHANGED and getattr(step, field.name) != field.default
+        if field.name in OF_SOME_ACTS and getattr(step, field.name) != field.default
     }
 
-    assert CHANGED_FIELDS[act] == carried - GUARDS
+    assert FIELDS_OF_ACT[act] == carried
 
 
 @pytest.mark.parametrize(
     ("act", "field"),
     [
         (act, field)
-        for act, changes in CHANGED_FIELDS.items()
-        for field in sorted(CHANGED.keys() - changes - GUARDS)
+        for act, fields in FIELDS_OF_ACT.items()
+        for field in sorted(OF_SOME_ACTS.keys() - fields)
     ],
 )
-def test_a_change_that_is_not_the_acts_cannot_be_made_or_received(act: Act, field: str):
+def test_a_field_that_is_not_the_acts_cannot_be_set_or_received(act: Act, field: str):
     step = steps_of(act)[0]
-    sent = msgspec.to_builtins(step) | {field: msgspec.to_builtins(CHANGED[field])}
+    sent = msgspec.to_builtins(step) | {field: msgspec.to_builtins(OF_SOME_ACTS[field])}
 
     with pytest.raises(InvalidOption, match=field):
-        msgspec.structs.replace(step, **{field: CHANGED[field]})
+        msgspec.structs.replace(step, **{field: OF_SOME_ACTS[field]})
     with pytest.raises(msgspec.ValidationError, match=field):
         msgspec.convert(sent, Transition)
 
 
-@pytest.mark.parametrize("act", CHANGED_FIELDS)
+@pytest.mark.parametrize("act", FIELDS_OF_ACT)
 @pytest.mark.parametrize("to", [None, *State])
 def test_an_act_leads_only_where_the_lifecycle_says(act: Act, to: State | None):
     ends = {step.to for step in steps_of(act)} | set().union(*LEGAL_TRANSITIONS[act].values())
@@ -238,7 +239,7 @@ def test_an_act_leads_only_where_the_lifecycle_says(act: Act, to: State | None):
         assert leads
 
 
-@pytest.mark.parametrize("act", sorted(set(Act) - CHANGED_FIELDS.keys()))
+@pytest.mark.parametrize("act", sorted(set(Act) - FIELDS_OF_ACT.keys()))
 def test_a_verb_of_a_store_is_no_transition(act: Act):
     with pytest.raises(InvalidOption):
         Transition("a", act)
@@ -265,6 +266,16 @@ def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
     step = msgspec.structs.replace(steps_of(act)[0], token=None)
 
     assert not passes_guard(step, state, 42, 100.0, now=50.0)
+
+
+def test_a_token_and_an_expected_job_exclude_each_other():
+    expected = expected_from(leased())
+
+    with pytest.raises(InvalidOption, match="both a token and an expected job"):
+        msgspec.structs.replace(complete(leased(), b"1", POLICY), expected=expected)
+    sent = msgspec.to_builtins(redrive("a", token=42))
+    with pytest.raises(msgspec.ValidationError, match="both a token and an expected job"):
+        msgspec.convert(sent | {"expected": msgspec.to_builtins(expected)}, Transition)
 
 
 def test_a_sweep_holds_only_for_the_deadline_it_saw():
@@ -363,7 +374,9 @@ def test_expire_counts_and_buries(attempts: int):
 
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_expire_of_a_job_asked_to_stop_cancels_it(attempts: int):
-    assert expire(leased(attempts, cancel_requested=True), POLICY).to is S.CANCELLED
+    step = expire(leased(attempts, cancel_requested=True), POLICY)
+
+    assert find_destination(step, S.PROCESSING, cancel_requested=True).state is S.CANCELLED
 
 
 def test_redrive_resets_the_attempts():

@@ -269,7 +269,7 @@ class TestTurnedOff:
 
         assert recover(queue).expired == 2
 
-        assert counted(queue) == {RecoveredBy.HAND: 2}
+        assert counted(queue) == {RecoveredBy.MANUAL: 2}
         assert {job.attempt for job in queue.claim(2)} == {2}
 
     def test_maintenance_without_recovery_expires_nothing(

@@ -1581,6 +1581,7 @@ export interface components {
             moved_to: string | null;
             note: string;
             queue: string;
+            recovered_by: components["schemas"]["RecoveredBy"] | null;
             source: components["schemas"]["State"] | null;
             to: components["schemas"]["State"] | null;
             worker: string;
@@ -2072,6 +2073,12 @@ export interface components {
             };
             ready: boolean;
         };
+        /**
+         * RecoveredBy
+         * @description What recovered a job from a worker that did not settle it.
+         * @enum {string}
+         */
+        RecoveredBy: "monitor" | "disconnect" | "heartbeat" | "sweep" | "claim" | "manual";
         /**
          * RedriveBody
          * @description The delay of a redriven job, in seconds.

@@ -42,6 +42,23 @@ class Act(enum.StrEnum):
         return cls.EXPIRE if value == "stalled" else None
 
 
+class RecoveredBy(enum.StrEnum):
+    """What recovered a job from a worker that did not settle it."""
+
+    MONITOR = "monitor"
+    """The supervisor saw the worker's process die."""
+    DISCONNECT = "disconnect"
+    """The service saw the client's stream end."""
+    HEARTBEAT = "heartbeat"
+    """The worker sent no more heartbeats."""
+    SWEEP = "sweep"
+    """A maintenance loop found the lease past its deadline."""
+    CLAIM = "claim"
+    """A claim found the lease past its deadline."""
+    MANUAL = "manual"
+    """An operator called `recover` or `expire`."""
+
+
 ACTS_WITH_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
 """Acts whose entries have the job's priority; so has the entry of a job that is moved in."""
 
@@ -52,7 +69,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
     one, see `ACTS_WITH_PRIORITY`. `callback_url` is set when the job ends: the job itself may be
     deleted before it is called. `moved_from` and `moved_to` are the names of the queues that a
-    moved job has left and entered; the entries in both journals have both.
+    moved job has left and entered; the entries in both journals have both. `recovered_by` is set
+    for an expired lease.
     """
 
     act: Act
@@ -69,6 +87,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     callback_url: str | None = None
     moved_from: str | None = None
     moved_to: str | None = None
+    recovered_by: RecoveredBy | None = None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +110,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     callback_url: str | None = None
     moved_from: str | None = None
     moved_to: str | None = None
+    recovered_by: RecoveredBy | None = None
 
     @property
     def reached(self) -> State | None:

@@ -17,7 +17,7 @@ import msgspec
 
 from ackline.core.config import CALLBACK_RETENTION, ResolvedPolicy
 from ackline.core.errors import InvalidOption
-from ackline.core.events import ACTS_WITH_PRIORITY, Act
+from ackline.core.events import ACTS_WITH_PRIORITY, Act, RecoveredBy
 from ackline.core.job import TERMINAL, WAITING, DlqReason, Draft, Failure, QueueKey, Record, State
 from ackline.core.limits import (
     MAX_NAME_BYTES,
@@ -77,12 +77,12 @@ FENCED_ACTS = frozenset(
 _RETENTION_FIELDS = frozenset({"keep", "has_callback"})
 _FAILURE_FIELDS = frozenset({"failure", "undelivered_keys", "keep_cancelled"}) | _RETENTION_FIELDS
 
-CHANGED_FIELDS: Mapping[Act, frozenset[str]] = {
+FIELDS_OF_ACT: Mapping[Act, frozenset[str]] = {
     Act.COMPLETE: frozenset({"result"}) | _RETENTION_FIELDS,
     Act.FAIL: frozenset({"delay"}) | _FAILURE_FIELDS,
     Act.SNOOZE: frozenset({"delay", "attempts"}) | _RETENTION_FIELDS,
     Act.RELEASE: frozenset({"attempts"}) | _RETENTION_FIELDS,
-    Act.EXPIRE: _FAILURE_FIELDS,
+    Act.EXPIRE: frozenset({"deadline", "recovered_by"}) | _FAILURE_FIELDS,
     Act.EXTEND: frozenset({"delay"}),
     Act.PROGRESS: frozenset({"progress"}),
     Act.REQUEST_CANCEL: frozenset(),
@@ -91,9 +91,9 @@ CHANGED_FIELDS: Mapping[Act, frozenset[str]] = {
     Act.EDIT: frozenset({"edit"}),
     Act.MOVE: frozenset({"target"}),
 }
-"""Which fields of a job a transition of each act may change; other acts are methods of the store.
+"""Which fields a transition of each act may have; other acts are methods of the store.
 
-Guards, the note and the actor are not changes: every act may have them.
+Every act may also have a note, an actor, and either a token or an expected job.
 """
 
 ACTS_WITHOUT_STATE = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
@@ -139,7 +139,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
     processing under this token or, for a redrive, failed under it; with a `deadline`, the lease
-    still has this deadline; with `expected` (for acts that need no token), the job is unchanged.
+    still has this deadline; with `expected`, which excludes a token, the job is unchanged.
     Times are durations: the store adds them to its own clock.
     """
 
@@ -166,29 +166,31 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     has_callback: bool = False
     """Whether the journal entry gets the job's `callback_url`, if this step ends the job."""
     expected: ExpectedJob | None = None
+    recovered_by: RecoveredBy | None = None
 
     def __post_init__(self) -> None:
         """Reject fields and states that do not belong to the act, so that no store gets them."""
         try:
-            unchanged_fields, defaults = _RULES[self.act][self.to]
+            other_fields, defaults = _RULES[self.act][self.to]
         except KeyError:
             raise _illegal_transition(self) from None
-        if unchanged_fields(self) != defaults:
+        if other_fields(self) != defaults:
             raise _illegal_transition(self)
+        if self.expected is not None and self.token is not None:
+            raise InvalidOption("a transition cannot have both a token and an expected job")
 
 
-_CHANGING_FIELDS = frozenset().union(*CHANGED_FIELDS.values())
-_UNCHANGED = {
+_DEFAULTS = {
     field.name: field.default
     for field in msgspec.structs.fields(Transition)
-    if field.name in _CHANGING_FIELDS
+    if field.name in frozenset().union(*FIELDS_OF_ACT.values())
 }
 
 
-def _unchanged_fields(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
-    """The fields that an act does not change, and their defaults."""
-    names = [name for name in _UNCHANGED if name not in CHANGED_FIELDS[act]]
-    return operator.attrgetter(*names), tuple(_UNCHANGED[name] for name in names)
+def _other_fields(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
+    """The fields that a transition of this act cannot have, and their defaults."""
+    names = [name for name in _DEFAULTS if name not in FIELDS_OF_ACT[act]]
+    return operator.attrgetter(*names), tuple(_DEFAULTS[name] for name in names)
 
 
 def _possible_states(act: Act) -> frozenset[State | None]:
@@ -200,22 +202,20 @@ def _possible_states(act: Act) -> frozenset[State | None]:
     )
 
 
-_RULES = {
-    act: dict.fromkeys(_possible_states(act), _unchanged_fields(act)) for act in CHANGED_FIELDS
-}
+_RULES = {act: dict.fromkeys(_possible_states(act), _other_fields(act)) for act in FIELDS_OF_ACT}
 
 
 def _illegal_transition(transition: Transition) -> InvalidOption:
-    if transition.act not in CHANGED_FIELDS:
+    if transition.act not in FIELDS_OF_ACT:
         return InvalidOption(f"{transition.act} is not a transition: the store has a method for it")
     if transition.to not in _RULES[transition.act]:
         return InvalidOption(f"{transition.act} does not lead to {transition.to}")
     illegal = [
         name
-        for name, default in _UNCHANGED.items()
-        if name not in CHANGED_FIELDS[transition.act] and getattr(transition, name) != default
+        for name, default in _DEFAULTS.items()
+        if name not in FIELDS_OF_ACT[transition.act] and getattr(transition, name) != default
     ]
-    return InvalidOption(f"{transition.act} cannot change {', '.join(illegal)}")
+    return InvalidOption(f"{transition.act} cannot have {', '.join(illegal)}")
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -637,7 +637,10 @@ def settle(
 
 
 def expire(
-    job: Record, policy: ResolvedPolicy, reason: str = "lease expired", by: str = ""
+    job: Record,
+    policy: ResolvedPolicy,
+    reason: str = "lease expired",
+    recovered_by: RecoveredBy | None = None,
 ) -> Transition:
     """Expire the lease: a crash costs an attempt, and a poison job ends in the DLQ.
 
@@ -646,9 +649,7 @@ def expire(
     reason = truncate_note(reason)
     to, keep = State.QUEUED, policy.keep_cancelled
     keys: tuple[tuple[str, ...], ...] = ()
-    if job.cancel_requested:
-        to = State.CANCELLED
-    elif job.attempts >= policy.max_attempts:
+    if job.attempts >= policy.max_attempts:
         to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
     failure = Failure(
         act=Act.EXPIRE,
@@ -671,8 +672,8 @@ def expire(
         failure=failure,
         undelivered_keys=keys,
         note=reason,
-        by=by,
         has_callback=_has_callback(job),
+        recovered_by=recovered_by,
     )
 
 

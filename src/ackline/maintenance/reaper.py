@@ -105,7 +105,9 @@ def recover(queue: Queue[Any, Any]) -> ExpiredLeases:
     >>> recover(queue)  # doctest: +SKIP
     ExpiredLeases(expired=3, dead_lettered=0)
     """
-    return _expire_lapsed(queue, RecoveredBy.HAND) + _expire_dead_workers(queue, RecoveredBy.HAND)
+    return _expire_lapsed(queue, RecoveredBy.MANUAL) + _expire_dead_workers(
+        queue, RecoveredBy.MANUAL
+    )
 
 
 def _expire_lapsed(queue: Queue[Any, Any], by: RecoveredBy) -> ExpiredLeases:

@@ -15,6 +15,7 @@ from ackline.core import lifecycle
 from ackline.core.config import suggestion_for
 from ackline.core.cron import CatchUp, Every, Schedule
 from ackline.core.errors import TRANSIENT_ERRORS, CannotJoin, ConfigError, StoreError
+from ackline.core.events import RecoveredBy
 from ackline.core.ids import new_id
 from ackline.core.job import Record, State
 from ackline.core.lifecycle import Transition, Verdict
@@ -32,7 +33,6 @@ from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, handler_policy
 from ackline.queue.job import Job
 from ackline.queue.job_log import log_expired
-from ackline.queue.metadata.recovery_counts import RecoveredBy
 from ackline.queue.settle import Settler
 from ackline.queue.transactions import joined_store
 from ackline.stores.contract import ClaimRequest, ClaimResult, JoinedTransaction
@@ -232,7 +232,7 @@ class Consumer(Settler[P, R]):
         self,
         leases: Sequence[Record],
         reason: str = "lease expired",
-        recovered_by: RecoveredBy = RecoveredBy.HAND,
+        recovered_by: RecoveredBy = RecoveredBy.MANUAL,
     ) -> list[Verdict]:
         """Expire leases, unless they were settled or extended since they were read."""
         verdicts = self._expire_leases(leases, reason, recovered_by)
@@ -242,8 +242,9 @@ class Consumer(Settler[P, R]):
     def _expire_leases(
         self, leases: Sequence[Record], reason: str, recovered_by: RecoveredBy
     ) -> list[Verdict]:
-        by = recovered_by.value
-        transitions = [lifecycle.expire(job, self.policies.of(job), reason, by) for job in leases]
+        transitions = [
+            lifecycle.expire(job, self.policies.of(job), reason, recovered_by) for job in leases
+        ]
         try:
             verdicts = self.apply(transitions)
         except TRANSIENT_ERRORS:

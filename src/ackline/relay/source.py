@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from ackline.core import lifecycle
+from ackline.core.events import Act
 from ackline.core.job import Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Queue
 from ackline.queue.consume import MAX_POLL_INTERVAL, new_worker_id, poll_interval
-from ackline.queue.metadata.callbacks import RELAYED_NOTE
 from ackline.queue.settle import failure_from
 from ackline.relay.ledger import RelayedJobs
 from ackline.stores.contract import Filter, Heartbeat, LeaseExtension, Listener
@@ -93,11 +93,10 @@ class SourceQueue:
         }
 
     def complete(self, jobs: Iterable[Record]) -> None:
-        """Complete jobs that are in the target."""
+        """Complete jobs that are in the target, which makes their callbacks."""
         for job in jobs:
-            self._settle(
-                job, lifecycle.complete(job, None, self.queue.policies.of(job), RELAYED_NOTE)
-            )
+            completion = lifecycle.complete(job, None, self.queue.policies.of(job), "relayed")
+            self._settle(job, msgspec.structs.replace(completion, has_callback=False))
 
     def release(self, jobs: Iterable[Record]) -> None:
         """Release jobs that are not: they keep their position in the queue, and their attempt."""
@@ -182,6 +181,4 @@ class SourceQueue:
 
 def _expired_in_relay(job: Record) -> bool:
     last = job.history[-1] if job.history else None
-    return (
-        last is not None and last.type == "LeaseExpired" and last.worker.startswith(WORKER_PREFIX)
-    )
+    return last is not None and last.act == Act.EXPIRE and last.worker.startswith(WORKER_PREFIX)

@@ -17,6 +17,7 @@ from ackline.metrics.multiprocess import PUBLISH_EVERY
 from ackline.queue.consume import new_worker_id
 from ackline.service.auth.authenticator import Authenticator, authenticator_for
 from ackline.service.background.loops import BackgroundLoops
+from ackline.service.callback_tenants import CallbackTenants
 from ackline.service.delivery.fair_share import FairShareCache
 from ackline.service.delivery.in_flight import InFlightJobs
 from ackline.service.http.body_memory import BodyMemory
@@ -62,6 +63,7 @@ class Runtime:
         self.slow_work = SlowWorkPool()
         self.worker = new_worker_id()
         """The worker id under which streams lease jobs."""
+        self.callback_tenants = CallbackTenants(store)
         self.wakeups = Wakeups(store, self.threads)
         self.in_flight = InFlightJobs()
         self.fair_share = FairShareCache()

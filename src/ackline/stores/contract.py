@@ -74,6 +74,9 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     durability: str
     """What a job survives once its enqueue has returned, as text."""
+    durable: bool
+    """Whether jobs survive a crash of the process or server that keeps them, except perhaps those
+    of the last moments."""
     version: str
     schema: int
     now: float

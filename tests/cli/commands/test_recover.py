@@ -65,4 +65,4 @@ def test_queues_have_the_recovery_as_json(cli, stuck):
     cli("recover", "email")
     [shown] = cli("queues", "--json").document["queues"]
     assert shown["recovery"]["jobs"] == 1
-    assert shown["recovery"]["by_source"]["hand"]["dead_lettered"] == 1
+    assert shown["recovery"]["by_source"]["manual"]["dead_lettered"] == 1

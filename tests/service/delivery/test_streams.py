@@ -429,8 +429,9 @@ class TestEvents:
             (RecoveredBy.SWEEP, "scheduler"),
             (RecoveredBy.HEARTBEAT, "heartbeat"),
             (RecoveredBy.CLAIM, "claim"),
+            (RecoveredBy.DISCONNECT, "disconnect"),
             (RecoveredBy.MONITOR, "supervisor"),
-            (RecoveredBy.HAND, "operator"),
+            (RecoveredBy.MANUAL, "operator"),
         ],
     )
     def test_a_requeue_event_says_what_triggered_it(self, live, recovered_by, triggered_by):

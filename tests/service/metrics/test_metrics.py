@@ -16,6 +16,7 @@ from tests.waiting import until
 import ackline
 from ackline.metrics import multiprocess
 from ackline.metrics.multiprocess import SharedMetrics, merge
+from ackline.queue import RecoveredBy
 from ackline.service import Settings
 
 
@@ -115,7 +116,7 @@ def test_counters_start_at_zero(api):
     found = scrape(api)
     assert found["ackline_stale_settles_total", "default", "default"] == 0
     expired = {key[1]: value for key, value in found.items() if "expired_leases" in key[0]}
-    assert expired == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
+    assert expired == dict.fromkeys(list(RecoveredBy), 0)
     done = {key[2] for key in found if key[0] == "ackline_maintenance_total"}
     assert done >= {"promoted", "pruned", "expired", "dead_lettered", "fired", "dispatched"}
 

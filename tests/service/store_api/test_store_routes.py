@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.service.conftest import client_for
 
+from ackline import Queues
 from ackline.core.config import DEFAULTS, Policy, QueueSettings
 from ackline.core.cron import Schedule
 from ackline.core.events import Act
@@ -32,6 +33,7 @@ from ackline.queue.journal.saved_cursor import ALL_QUEUES, ReaderCursor
 from ackline.service import Settings, schedules
 from ackline.service.auth.permissions import PERMISSIONS_OF_VERB, RULES, Scope
 from ackline.service.auth.principal import Principal
+from ackline.service.callback_tenants import CallbackTenants
 from ackline.service.limits.tenant_limits import TenantLimits
 from ackline.service.readiness import CachedStoreChecks
 from ackline.service.runtime import Runtime
@@ -861,6 +863,25 @@ class TestSignatures:
 
         assert actors[Act.CANCEL] == "ann: the boss"
         assert actors[Act.PAUSE] == "ann"
+
+
+class TestCallbacks:
+    @pytest.mark.parametrize(("scopes", "calls_back"), [({Scope.CONSUME}, True), (ALL, False)])
+    def test_only_who_may_move_a_job_may_end_it_without_its_callback(
+        self, call_store, running, store, authenticator, scopes, calls_back
+    ):
+        """A relay may: the job calls back from the store that it was moved to."""
+        running[0].callback_tenants = CallbackTenants(store)
+        Queues(store, "acme")["mail"].enqueue(1, id="a", callback_url="https://example.com/")
+        set_caller(authenticator, *scopes)
+        [job] = call_store("claim", queue=KEY, request=REQUEST, transitions=[]).jobs
+
+        step = replace(complete(job, b"1", DEFAULTS, "relayed"), has_callback=False)
+        assert apply(call_store, step)[0].applied
+
+        event = store.events(KEY, None, 9)[-1]
+        assert event.act is Act.COMPLETE
+        assert (event.callback_url is not None) == calls_back
 
 
 class TestWhatIsRefused:

@@ -18,6 +18,7 @@ from tests.waiting import until
 
 import ackline
 from ackline.core.job import State
+from ackline.core.lifecycle import complete
 from ackline.queues import Queues
 from ackline.relay import Relay
 from ackline.service.webhooks import delivery, repository
@@ -182,6 +183,14 @@ class TestLaterThanTheEnd:
 
         assert url == "https://example.com/first"
         assert (data["to"], data["result_left_out"]) == ("completed", True)
+
+    def test_a_note_is_only_text(self, queues):
+        queue = queues["email"]
+        queue.enqueue(1, id="a", callback_url="https://example.com/first")
+        [job] = queue.claim(1)
+        queue.apply([complete(job.record, None, queue.policies.of(job.record), "relayed")])
+
+        assert len(self.sent_to_callbacks(queues)) == 1
 
     def test_a_job_that_was_only_relayed_has_not_ended(self, queues):
         target = MemoryStore()

@@ -104,8 +104,8 @@ def _store(info: StoreInfo, *, persistent: bool) -> Iterator[Finding]:
 
 
 def _durability(info: StoreInfo, *, persistent: bool) -> Finding:
-    """How durable an accepted job is; none is an error for a persistent store."""
-    if not info.durability.startswith("none"):
+    """What an accepted job survives; a persistent store that is not durable is an error."""
+    if info.durable:
         return Finding("ok", "durability", info.durability)
     if not persistent:
         return Finding("warning", "durability", info.durability)

@@ -12,9 +12,6 @@ from ackline.stores.contract import KeyWrite, Store
 CALLBACK_KEYS = (RESERVED_KEY_PREFIX, "callbacks")
 """Prefix of the keys that hold, by queue, the journal's end before the first such job."""
 
-RELAYED_NOTE = "relayed"
-"""The note of a completion by a relay: the job goes on, and calls back, in another store."""
-
 MAX_QUEUES = 10_000
 
 

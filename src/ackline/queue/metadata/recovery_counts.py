@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import os
 import threading
@@ -12,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from ackline.core.errors import StoreError
+from ackline.core.events import RecoveredBy
 from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Verdict
@@ -19,21 +19,6 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 logger = logging.getLogger("ackline")
-
-
-class RecoveredBy(enum.StrEnum):
-    """What recovered a job from a worker that did not settle it."""
-
-    MONITOR = "monitor"
-    """The supervisor saw the worker's process die, or the service saw its stream end."""
-    HEARTBEAT = "heartbeat"
-    """The worker sent no more heartbeats."""
-    SWEEP = "sweep"
-    """A maintenance loop found the lease past its deadline."""
-    CLAIM = "claim"
-    """A claim found the lease past its deadline."""
-    HAND = "hand"
-    """An operator called `recover` or `expire`."""
 
 
 MAX_COUNT = 2**53

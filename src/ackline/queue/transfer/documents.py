@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ackline.core.codec import is_json
-from ackline.core.events import Act, Event
+from ackline.core.events import Act, Event, RecoveredBy
 from ackline.core.job import DlqReason, Failure, Record, State
 from ackline.core.retry import Backoff
 
@@ -99,6 +99,8 @@ class EventDocument(msgspec.Struct):
     moved_from: str | None
     """The queue that a moved job came from; the events of both queues name both."""
     moved_to: str | None
+    recovered_by: RecoveredBy | None
+    """What expired a lease."""
 
 
 class JobDocument(msgspec.Struct, kw_only=True):

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackline.core import lifecycle
-from ackline.core.events import Act
+from ackline.core.events import Act, RecoveredBy
 from ackline.core.job import Record, State
 from ackline.queue import Queue
-from ackline.queue.metadata.recovery_counts import RecoveredBy
 from ackline.stores.contract import find_each_job
 
 MAX_FREE_RELEASES = 3
@@ -36,7 +35,9 @@ def recover_jobs(queue: Queue[Any, Any], sent: Sequence[Record], first: str | No
     queue.apply(
         [lifecycle.release(job, queue.policies.of(job), DISCONNECTED) for job in to_release]
     )
-    queue.expire([job for job in leased if job.id in to_expire], DISCONNECTED, RecoveredBy.MONITOR)
+    queue.expire(
+        [job for job in leased if job.id in to_expire], DISCONNECTED, RecoveredBy.DISCONNECT
+    )
 
 
 def _still_leased(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:

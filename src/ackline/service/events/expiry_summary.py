@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
-from ackline.core.events import Act, Event, read_cursor
+from ackline.core.events import Act, Event, RecoveredBy, read_cursor
 from ackline.core.job import QueueKey, State
-from ackline.queue import RecoveredBy
-from ackline.service.delivery import disconnect
 from ackline.stores.contract import Store
 
 PAGE = 1000
 
-TRIGGERS: Mapping[str, str] = {
+TRIGGERS: dict[RecoveredBy | None, str] = {
     RecoveredBy.SWEEP: "scheduler",
     RecoveredBy.HEARTBEAT: "heartbeat",
     RecoveredBy.CLAIM: "claim",
+    RecoveredBy.DISCONNECT: "disconnect",
     RecoveredBy.MONITOR: "supervisor",
-    RecoveredBy.HAND: "operator",
+    RecoveredBy.MANUAL: "operator",
+    None: "operator",
 }
 """The value of `triggered_by` for what recovered the jobs."""
 
@@ -85,16 +85,8 @@ def _sweep_documents(entries: Sequence[Event]) -> Iterator[SweepDocument]:
     requeued = {
         "count": len(expiries) - failed,
         "dlq_count": failed,
-        "triggered_by": _trigger(expiries[-1]),
+        "triggered_by": TRIGGERS[expiries[-1].recovered_by],
     }
     yield SweepDocument("requeue", timestamp, requeued)
     if failed:
         yield SweepDocument("move_to_dlq", timestamp, {"count": failed})
-
-
-def _trigger(expiry: Event) -> str:
-    if disconnect.DISCONNECTED in expiry.note:
-        return "disconnect"
-    # A process that uses the service as its store is named before what it did.
-    source = expiry.by.rpartition(": ")[2]
-    return TRIGGERS.get(source, "scheduler")

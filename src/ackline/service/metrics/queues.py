@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ackline.core.events import RecoveredBy
 from ackline.core.job import QueueKey, State
-from ackline.queue.metadata.recovery_counts import RecoveredBy, load_recovery_counts
+from ackline.queue.metadata.recovery_counts import load_recovery_counts
 from ackline.stores.contract import Filter, QueueInfo, Store
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from ackline.core.config import DEFAULT_SETTINGS, resolve_policy
 from ackline.core.errors import InvalidOption
 from ackline.core.events import Act
 from ackline.core.job import ATTEMPTS_LIMIT, QueueKey
-from ackline.core.lifecycle import Transition, truncate_failure
+from ackline.core.lifecycle import FIELDS_OF_ACT, Transition, truncate_failure
 from ackline.core.limits import require_priority, require_seconds, require_user_key, truncate_note
 from ackline.service.auth.caller import Caller
-from ackline.service.auth.permissions import is_settling, permission_for
-from ackline.service.runtime import Runtime
+from ackline.service.auth.permissions import Permission, is_settling, permission_for
 from ackline.service.store_api.arguments import require_queues, require_size, signed_by
 from ackline.stores.contract import find_each_job
 
@@ -34,15 +33,21 @@ def validate_transition(caller: Caller, transition: Transition) -> Transition:
 
 
 def restrict_to_jobs(
-    runtime: Runtime, queue: QueueKey, transitions: list[Transition]
+    caller: Caller, queue: QueueKey, transitions: list[Transition]
 ) -> list[Transition]:
     """The transitions, with what the jobs themselves decide. Blocks.
 
     Keys with which their job was not enqueued are left out instead of refused: a worker may still
     have those of a job that was replaced by one of the same id, and its late transition must not
     stop others of the same request. How long a cancelled job is kept is up to its policy, because
-    one that is kept for no time is deleted.
+    one that is kept for no time is deleted. Only those who may move a job to where it calls back,
+    as a relay does, may end it here without its callback.
     """
+    runtime = caller.runtime
+    if not caller.principal.may(Permission.MOVE) and runtime.callback_tenants.includes(
+        queue.tenant
+    ):
+        transitions = [_with_callback(transition) for transition in transitions]
     ids = [
         transition.id
         for transition in transitions
@@ -75,6 +80,12 @@ def restrict_to_jobs(
         )
 
     return [as_of_job(transition) for transition in transitions]
+
+
+def _with_callback(transition: Transition) -> Transition:
+    if transition.has_callback or "has_callback" not in FIELDS_OF_ACT[transition.act]:
+        return transition
+    return msgspec.structs.replace(transition, has_callback=True)
 
 
 def _cancels(transition: Transition) -> bool:

@@ -119,7 +119,7 @@ def _claim(caller: Caller, given: Arguments) -> Arguments:
 
 def _apply(caller: Caller, given: Arguments) -> Arguments:
     transitions = [validate_transition(caller, transition) for transition in given["transitions"]]
-    return {"transitions": restrict_to_jobs(caller.runtime, given["queue"], transitions)}
+    return {"transitions": restrict_to_jobs(caller, given["queue"], transitions)}
 
 
 def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:

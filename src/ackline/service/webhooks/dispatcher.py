@@ -248,9 +248,7 @@ class Dispatcher(MaintenanceLoop):
         ]
         callback = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
         if callback is not None:
-            finished = [
-                e for e in events if e.callback_url is not None and e.note != callbacks.RELAYED_NOTE
-            ]
+            finished = [event for event in events if event.callback_url is not None]
             deliveries += self._callbacks_for(callback, key, finished)
         return deliveries
 

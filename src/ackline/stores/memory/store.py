@@ -96,6 +96,7 @@ class MemoryStore:
             name="memory",
             location="this process",
             durability="none: jobs live as long as this process",
+            durable=False,
             version="1",
             schema=1,
             now=self._clock.now(),

@@ -98,12 +98,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         for index, transition in enumerate(transitions):
             body = cached_jobs.get(transition.id) if transition.act is _COMPLETE else None
             lease = leases.find(body[0]) if body is not None else None
-            if (
-                body is None
-                or lease is None
-                or lease.token != transition.token
-                or transition.deadline is not None
-            ):
+            if body is None or lease is None or lease.token != transition.token:
                 others.append((index, transition))
                 continue
             leases_by_id[id(lease)] = lease

@@ -292,6 +292,7 @@ class ServerInfo:
             name="postgresql",
             location=address.location,
             durability=durability_text(facts),
+            durable=facts.fsync,
             version=f"PostgreSQL {facts.version}",
             schema=facts.schema,
             now=now,

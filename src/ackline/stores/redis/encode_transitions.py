@@ -95,6 +95,7 @@ class TransitionEncoder:
             "act": act,
             "by": transition.by,
             "note": journal_note(transition),
+            "recovered_by": transition.recovered_by,
             "code": ACT_CODES.get(act, -1) + 1,
             "destinations": destinations,
             "token": transition.token,
@@ -111,7 +112,7 @@ class TransitionEncoder:
                 _binary_string(encode_key(key)) for key in transition.undelivered_keys
             ]
             or None,
-            "plain_completion": _is_plain_completion(transition),
+            "plain_completion": act is _COMPLETE and not transition.has_callback,
             "repeatable": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
@@ -143,16 +144,6 @@ def _pack_expected(expected: ExpectedJob) -> dict[str, Any]:
 def _binary_string(data: bytes) -> msgspec.Raw:
     """Bytes for a script: its msgpack has no type for them, but its strings may have any bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
-
-
-def _is_plain_completion(transition: Transition) -> bool:
-    """Whether the token is all that its guards need of the job."""
-    return (
-        transition.act is _COMPLETE
-        and transition.deadline is None
-        and bool(transition.token)
-        and not transition.has_callback
-    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -209,9 +200,8 @@ def _same_but_data(one: Transition, other: Transition) -> bool:
         return False
     if one.act is _COMPLETE:
         same_data = (one.result is None) == (other.result is None)
-        same_lease = one.deadline == other.deadline and one.attempts == other.attempts
         same_entry = one.has_callback == other.has_callback and one.by == other.by
-        return same_data and same_lease and same_entry and one.note == other.note
+        return same_data and same_entry and one.note == other.note
     return msgspec.structs.replace(other, id=one.id) == one
 
 

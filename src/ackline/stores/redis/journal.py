@@ -16,6 +16,7 @@ from ackline.core.events import (
     Events,
     JournalBatch,
     LazyEntries,
+    RecoveredBy,
     make_cursor,
     read_cursor,
 )
@@ -245,6 +246,14 @@ Fields = Mapping[bytes, bytes]
 """The fields of a stream entry: `e` has the time and the runs; for `p` and `c` see below."""
 
 
+class _Details(msgspec.Struct, frozen=True, gc=False):
+    """What only some entries have."""
+
+    moved: tuple[str | None, str | None] = (None, None)
+    """The source and the target queue of a move."""
+    recovered_by: RecoveredBy | None = None
+
+
 class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Neighbouring entries; kinds and attempts are one value for all, or a list."""
 
@@ -258,8 +267,7 @@ class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
     kinds: str | list[str]
     attempts: int | list[int]
     ids: msgspec.Raw
-    moved: tuple[str | None, str | None] = (None, None)
-    """The source and the target queue of a move."""
+    details: _Details = _Details()
 
     def entries(
         self, ids: list[str], priorities: Iterator[int | None], callbacks: Iterator[str | None]
@@ -279,8 +287,9 @@ class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
             repeat(self.by),
             priorities,
             callbacks,
-            repeat(self.moved[0]),
-            repeat(self.moved[1]),
+            repeat(self.details.moved[0]),
+            repeat(self.details.moved[1]),
+            repeat(self.details.recovered_by),
         )
 
 

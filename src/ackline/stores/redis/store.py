@@ -119,6 +119,7 @@ class RedisStore:
             name="redis",
             location=self._address.location,
             durability=facts.durability_text(self._address),
+            durable=facts.durability != "none",
             version=f"{facts.product} {facts.version}",
             schema=SCHEMA,
             now=now,

@@ -129,6 +129,7 @@ def apply_to_job(
     entry = Entry(
         transition.act, job.id, job.kind, source, destination.state, attempts, token, worker,
         journal_note(transition), transition.by, journal_priority(transition, job.priority),
+        recovered_by=transition.recovered_by,
     )  # fmt: skip
     return AppliedChange(source, destination, entry, attempt)
 

@@ -107,7 +107,6 @@ class _ApplyPlan(ApplyPlan[JobRow]):
                 or transition.act is not _COMPLETE
                 or row[LIST] != processing
                 or row[TOKEN] != transition.token
-                or transition.deadline is not None
             ):
                 others.append((index, transition))
                 continue

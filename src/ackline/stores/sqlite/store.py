@@ -115,6 +115,7 @@ class SqliteStore:
             name="sqlite",
             location=self._path,
             durability=_DURABILITY_TEXT[self._durability],
+            durable=True,
             version=apsw.sqlite_lib_version(),
             schema=schema,
             now=self._clock.now(),

@@ -70,6 +70,7 @@ class StoreStateMachine(RuleBasedStateMachine):
                         e.priority,
                         e.moved_from,
                         e.moved_to,
+                        e.recovered_by,
                     )
                     for e in tracked.new_events(queue)
                 ]

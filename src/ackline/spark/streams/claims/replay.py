@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ackline.core import lifecycle
+from ackline.core.events import RecoveredBy
 from ackline.core.job import Record, State
 from ackline.queue import Queue
 from ackline.queue.settle import failure_from
@@ -116,7 +117,7 @@ class Replay:
             for (_, token), record in self._look_up(tuple(lost))
             if record is not None and record.token == token and record.state is State.PROCESSING
         ]:
-            verdicts = self._queue.expire(lapsed, reason)
+            verdicts = self._queue.expire(lapsed, reason, RecoveredBy.SWEEP)
             if not any(verdict.applied for verdict in verdicts):
                 # Others have expired them, or the store refuses to: trying again changes nothing.
                 return

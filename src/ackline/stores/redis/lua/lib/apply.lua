@@ -4,6 +4,7 @@
 --   transition (packed), n, n ids, and if the transition has data: n of them
 -- A transition is a map; encode_transitions.py makes it:
 --   act, by, note          for the journal
+--   recovered_by           for the journal: what expired the lease
 --   code                   of an act that ends a lease
 --   token, deadline        guards: the lease must have them
 --   unlapsed               guard: the lease must not have lapsed
@@ -18,7 +19,7 @@
 --   undelivered_keys       to be written with the payload as their value, if it fails for good
 --   target                 of a move: {base, registry, entry, settings} of the other queue
 --   moved                  of a move: the names of this queue and the other
---   plain_completion       a completion that only needs the token; no id of the run comes twice
+--   plain_completion       a completion without a callback; no id of the run comes twice
 --   repeatable             if it is refused, return how the last lease ended: it may be a repeat
 
 -- The most attempts in the history of one job.
@@ -133,6 +134,9 @@ local function apply_to_job(queue, job, transition, data, destination)
   local source, to, old_priority = job.state, destination[1], job.priority
   add_entry(queue, transition.act, source, to, job.token, job.worker, transition.note,
     transition.by, job.id, job.kind, job.attempts)
+  if transition.recovered_by then
+    add_details(queue, {recovered_by = transition.recovered_by})
+  end
   if transition.data == 'progress' then
     redis.call('HSET', queue.base .. ':progress', job.id, data)
     set_flag(job, PROGRESS)

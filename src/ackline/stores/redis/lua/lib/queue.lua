@@ -205,11 +205,17 @@ local function add_entry(queue, act, source, to, token, worker, note, by, id, ki
   queue.run = nil
 end
 
+-- Add what only some entries have to the last one: `moved` or `recovered_by`.
+local function add_details(queue, details)
+  local run = queue.journal[#queue.journal]
+  run[#run + 1] = details
+  queue.run = nil
+end
+
 -- Add the entry of a move: the job has left the queue (`to` is NO_STATE) or has entered it.
 local function add_move_entry(queue, job, source, to, by, moved)
-  local run = begin_run(queue, 'move', source, to, 0, '', '', by, job.kind, job.attempts, {job.id})
-  run[#run + 1] = moved
-  queue.run = nil
+  begin_run(queue, 'move', source, to, 0, '', '', by, job.kind, job.attempts, {job.id})
+  add_details(queue, {moved = moved})
 end
 
 -- Record that the last `count` entries are about jobs of this priority. A batch with any priorities

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ackline.core.errors import InvalidOption
-from ackline.core.events import Act
+from ackline.core.events import Act, RecoveredBy
 from ackline.core.job import Record, State
 from ackline.core.lifecycle import (
     Verdict,
@@ -92,6 +92,17 @@ class SweepRules(StoreCase):
         [ended] = driver.get("a").history
         assert (ended.act, ended.type, ended.worker) == (Act.EXPIRE, "LeaseExpired", "w1")
         assert driver.claim_one(worker="w2").attempts == 2
+
+    @pytest.mark.parametrize("recovered_by", [None, *RecoveredBy])
+    def test_the_journal_says_what_recovered_a_job(
+        self, driver: QueueDriver, recovered_by: RecoveredBy | None
+    ) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+
+        driver.apply(expire(job, policy_of(job), recovered_by=recovered_by))
+
+        assert driver.journal()[-1].recovered_by is recovered_by
 
     def test_of_two_sweepers_one_wins(self, driver: QueueDriver) -> None:
         job = driver.enqueue_and_claim("a")
