@@ -132,6 +132,8 @@ def test_impossible_retention_is_refused(wrong):
         {"ageing": -1.0},
         {"ageing": math.inf},
         {"group_limit": 0},
+        {"repair_limit": 0},
+        {"repair_limit": 10_001},
         {"max_jobs": -1},
         {"max_journal": -5},
         {"keep_journal": math.nan},

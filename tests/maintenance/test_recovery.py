@@ -16,7 +16,7 @@ from ackline.maintenance import Maintenance, Reaper, expire_worker, recover
 from ackline.queue import Recovered, RecoveredBy
 from ackline.queue.consume import MAX_POLL_INTERVAL, poll_interval
 from ackline.queue.metadata.recovery_counts import load_recovery_counts
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, ClaimRequest, Heartbeat, KeyWrite
+from ackline.stores.contract import LEASES_LIMIT, ClaimRequest, Heartbeat, KeyWrite
 from ackline.testing import ManualClock
 
 LEASE = 5.0
@@ -418,7 +418,7 @@ class TestWaiting:
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
-        lapse(queue, clock, *map(str, range(CLAIM_MAINTENANCE_LIMIT + 1)))
+        lapse(queue, clock, *map(str, range(LEASES_LIMIT + 1)))
 
         assert self.pause_of(queue) < 0.01
         assert self.pause_of(queue) == MAX_POLL_INTERVAL

@@ -39,12 +39,6 @@ NUMBERS = (
     ("core.limits", "MAX_MESSAGE_LENGTH", "characters", "of an error message are kept"),
     ("core.limits", "MAX_NOTE_LENGTH", "characters", "of a note or a `by` are kept"),
     ("queue.drafts.batches", "BATCH_JOBS", "jobs", "are stored in one step of a bulk enqueue"),
-    (
-        "stores.contract",
-        "CLAIM_MAINTENANCE_LIMIT",
-        "jobs",
-        "due, and as many with an expired lease, are put back in the queue by one claim",
-    ),
     ("stores.contract", "HISTORY_LIMIT", "attempts", "are kept in the history of a job"),
     ("core.codec", "DEFAULT_MAX_PAYLOAD", "bytes", "for a payload or result, unless raised"),
     ("core.limits", "MAX_NAME_BYTES", "bytes", "of UTF-8 for an id, kind, group, queue or tenant"),

@@ -2219,6 +2219,7 @@ export interface components {
             max_jobs?: number | null;
             max_journal?: number | null;
             policy?: components["schemas"]["PolicyBody"];
+            repair_limit?: number;
         };
         /**
          * SettleBody

@@ -25,6 +25,9 @@ HOUR, DAY = 3600.0, 86400.0
 CALLBACK_RETENTION = DAY
 """Minimum seconds to keep a finished job with a callback, as the callback refers to the job."""
 
+MAX_REPAIR_LIMIT = 10_000
+"""Maximum `repair_limit`: all other clients wait for a claim that does more."""
+
 MIN_SWEEP_INTERVAL = 0.01
 """Seconds; a shorter interval would only load the store."""
 
@@ -136,6 +139,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     """Whether expired leases, and those of silent workers, are recovered automatically."""
     sweep_every: float | None = None
     """Seconds between two sweeps for these leases; None uses the maintenance interval."""
+    repair_limit: int = 200
+    """How many due jobs, and how many expired leases, one claim at most puts back in the queue."""
     stuck_after: float = 300.0
     """Seconds past its deadline after which an unrecovered lease is reported."""
 
@@ -154,6 +159,7 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
             max_journal: int | None = None,
             recovery: bool = True,
             sweep_every: Seconds | None = None,
+            repair_limit: int = 200,
             stuck_after: Seconds = 300.0,
         ) -> None: ...
 
@@ -165,6 +171,11 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         _require("keep_journal", self.keep_journal, 0.0)
         _require("max_journal", self.max_journal, 0)
         _require("sweep_every", self.sweep_every, MIN_SWEEP_INTERVAL)
+        _require("repair_limit", self.repair_limit, 1)
+        if self.repair_limit > MAX_REPAIR_LIMIT:
+            raise ConfigError(
+                f"repair_limit must be {MAX_REPAIR_LIMIT:,} or less, not {self.repair_limit!r}"
+            )
         _require("stuck_after", self.stuck_after, 0.0)
 
 

@@ -15,7 +15,7 @@ from ackline.core.config import QueueSettings
 from ackline.core.job import Record, State
 from ackline.maintenance.loop import AFTER_INTERVAL, MaintenanceLoop, next_due
 from ackline.queue import Queue, RecoveredBy
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT
+from ackline.stores.contract import LEASES_LIMIT
 
 logger = logging.getLogger("ackline")
 
@@ -115,7 +115,7 @@ def _expire_lapsed(queue: Queue[Any, Any], by: RecoveredBy) -> ExpiredLeases:
     while lapsed := queue.store.leases(queue.key):
         expired = expire_leases(queue, lapsed, "lease expired", by)
         total += expired
-        if not expired.expired or len(lapsed) < CLAIM_MAINTENANCE_LIMIT:
+        if not expired.expired or len(lapsed) < LEASES_LIMIT:
             break
     return total
 

@@ -19,8 +19,8 @@ from ackline.core.job import Draft, Options, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import RESERVED_KEY_PREFIX
 
-CLAIM_MAINTENANCE_LIMIT = 200
-"""The most due jobs that one claim promotes, and the most lapsed leases that it reports."""
+LEASES_LIMIT = 200
+"""How many lapsed leases are read in one call, unless it has a limit of its own."""
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """The size in bytes at which an answer with jobs or keys ends, so that large ones do not fill the
@@ -502,7 +502,7 @@ class Store(Protocol):
         """Queue jobs that are due, at most `limit`; returns how many."""
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         """The jobs whose lease has lapsed; with a worker, all jobs that it has leased.
 

@@ -21,7 +21,7 @@ from ackline.core.job import Draft, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import consume
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     ClaimRequest,
     ClaimResult,
     Heartbeat,
@@ -102,7 +102,7 @@ class NeverExpires(NoRepair):
     """A lease never expires, even if its worker is gone."""
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         del queue, worker, limit
         return []

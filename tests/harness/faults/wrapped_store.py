@@ -9,7 +9,7 @@ from ackline.core.events import Event
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     ClaimRequest,
     ClaimResult,
@@ -80,7 +80,7 @@ class WrappedStore:
         return self.inner.promote(queue, limit)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         return self.inner.leases(queue, worker=worker, limit=limit)
 

@@ -16,7 +16,7 @@ from ackline.core.events import Event
 from ackline.core.job import Draft, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     Capabilities,
     ClaimRequest,
@@ -152,7 +152,7 @@ class HttpStore:
         return self._client.call_until_done(Store.promote, limit, queue=queue)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         if worker is not None and limit > self._client.limits.max_answer:
             return list(itertools.islice(self._leases_of_worker(queue, worker), limit))

@@ -10,7 +10,6 @@ from ackline.core.events import Act, Entry
 from ackline.core.job import LIVE, Draft, QueueKey, State
 from ackline.core.lifecycle import Transition, rank
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
     ClaimRequest,
     ClaimResult,
     Heartbeat,
@@ -64,7 +63,7 @@ def claim(
     data, byte_limit = store.queue(queue), ByteLimit(request.max_bytes)
     leased: list[StoredJob] = []
     if not data.settings.paused:
-        promote(store, queue, CLAIM_MAINTENANCE_LIMIT, now)
+        promote(store, queue, data.settings.repair_limit, now)
         leased = _lease_next(data, request, byte_limit, now)
     journal = [
         Entry(
@@ -83,7 +82,7 @@ def claim(
     return ClaimResult(
         jobs=[job.record(history=False) for job in leased],
         verdicts=verdicts,
-        lapsed=lapsed(data, now, CLAIM_MAINTENANCE_LIMIT),
+        lapsed=lapsed(data, now, data.settings.repair_limit),
         next_at=_next_at(data, now),
         now=now,
         may_have_more=byte_limit.reached,

@@ -13,7 +13,7 @@ from ackline.core.events import Events
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     Capabilities,
     ClaimRequest,
@@ -137,7 +137,7 @@ class MemoryStore:
         return self._write(jobs.promote, queue, limit)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         with self._lock:
             return queries.leases(self._data.queue(queue), worker, limit, self._clock.now())

@@ -22,7 +22,7 @@ from ackline.core.errors import CannotJoin, StoreError
 from ackline.core.events import Act, Entry
 from ackline.core.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, ClaimRequest, ClaimResult
+from ackline.stores.contract import ClaimRequest, ClaimResult
 from ackline.stores.postgres import queries
 from ackline.stores.postgres.apply import NeedsLookup, apply
 from ackline.stores.postgres.engine import Engine
@@ -121,7 +121,7 @@ class JobSelector:
                 raise RetryTransaction
             if not first[_DUE] or self._promoted:
                 break
-            promote(self._tx, self._cached, CLAIM_MAINTENANCE_LIMIT)
+            promote(self._tx, self._cached, self._cached.settings.repair_limit)
             self._promoted = True
             scan = self._cached.positions.start_scan(dict.fromkeys(scan.kind_ids))
         self.scanned = first[_SCANNED]
@@ -580,9 +580,8 @@ def _with_maintenance(
     elif answer.end is ClaimEnd.LOCKED_JOBS:
         due.append(now + LOCKED_JOBS_DELAY)
     if leased is not None and leased <= now:
-        lapsed = engine.read(
-            lambda tx: queries.leases(tx, engine.queues, queue, None, CLAIM_MAINTENANCE_LIMIT)
-        )
+        limit = cached.settings.repair_limit
+        lapsed = engine.read(lambda tx: queries.leases(tx, engine.queues, queue, None, limit))
         leased = None
     next_at = min((time for time in (*due, leased) if time is not None), default=None)
     return msgspec.structs.replace(only, lapsed=lapsed, next_at=next_at)

@@ -10,7 +10,7 @@ from ackline.core.events import Events
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     Capabilities,
     ClaimRequest,
@@ -141,7 +141,7 @@ class PostgresStore:
         return self._engine.write(run)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         return self._engine.read(lambda tx: queries.leases(tx, self._queues, queue, worker, limit))
 

@@ -293,6 +293,7 @@ def settings_fields(settings: QueueSettings) -> list[bytes | str]:
         "paused", "1" if settings.paused else "0",
         "group_limit", str(settings.group_limit),
         "max_jobs", limit,
+        "repair_limit", str(settings.repair_limit),
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from ackline.core.events import Events, make_cursor
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     Capabilities,
     ClaimRequest,
@@ -183,7 +183,7 @@ class RedisStore:
         return self._scripts.promote(queue, limit)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         return queries.leases(self._scripts, queue, worker, limit)
 

@@ -12,7 +12,6 @@ from ackline.core.events import Act, Entry
 from ackline.core.job import QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict, rank
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
     ClaimRequest,
     ClaimResult,
     Heartbeat,
@@ -59,7 +58,7 @@ def claim(
     verdicts = apply(writer, transitions, now) if transitions else []
     jobs, park_limit_reached, byte_limit = list[Record](), False, ByteLimit(request.max_bytes)
     if not writer.settings.paused:
-        promote(writer, now, CLAIM_MAINTENANCE_LIMIT)
+        promote(writer, now, writer.settings.repair_limit)
         jobs, park_limit_reached = _lease_next(writer, request, byte_limit, now)
         writer.write_counts()
         stopped_early = park_limit_reached or byte_limit.reached or len(jobs) >= request.limit
@@ -242,7 +241,7 @@ def promote(writer: QueueWriter, now: float, limit: int) -> int:
 
 def lapsed(writer: QueueWriter, now: float) -> list[Record]:
     """The leased jobs past their deadline, earliest deadline first."""
-    values = (writer.list_of_state(_PROCESSING), now, CLAIM_MAINTENANCE_LIMIT)
+    values = (writer.list_of_state(_PROCESSING), now, writer.settings.repair_limit)
     return [record_of(row) for row in writer.tx.execute(sql("lapsed"), values)]
 
 

@@ -17,7 +17,7 @@ from ackline.core.events import Events
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.contract import (
-    CLAIM_MAINTENANCE_LIMIT,
+    LEASES_LIMIT,
     MAX_ANSWER_BYTES,
     Capabilities,
     ClaimRequest,
@@ -190,7 +190,7 @@ class SqliteStore:
         return self._engine.write(run)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = LEASES_LIMIT
     ) -> list[Record]:
         with self._engine.read() as execute:
             return queries.leases(execute, queue, worker, limit, self._clock.now())

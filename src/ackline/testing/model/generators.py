@@ -156,6 +156,7 @@ class Generator:
             ageing=self.choose(60.0, 0.0, 1.0),
             group_limit=self.choose(1, 1, 2),
             max_jobs=self.choose(None, None, None, 3),
+            repair_limit=self.choose(200, 200, 1),
             max_journal=self.choose(None, None, SMALL_JOURNAL),
             keep_journal=self.choose(RETENTION, 10.0),
         )

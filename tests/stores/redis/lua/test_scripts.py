@@ -11,7 +11,7 @@ import pytest
 import ackline.stores.redis as package
 from ackline.core.job import State
 from ackline.core.lifecycle import STATES_THAT_KEEP_ID
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, HISTORY_LIMIT
+from ackline.stores.contract import HISTORY_LIMIT
 from ackline.stores.redis.encode_jobs import NO_JOB, REFUSED
 from ackline.stores.redis.lua import script
 from ackline.stores.shared.record_encoding import STATE_CODES
@@ -126,7 +126,6 @@ class TestConstants:
         return int(value)
 
     def test_the_limits(self):
-        assert self.number("lib/claim.lua", "CLAIM_MAINTENANCE_LIMIT") == CLAIM_MAINTENANCE_LIMIT
         assert self.number("lib/apply.lua", "HISTORY_LIMIT") == HISTORY_LIMIT
 
     def test_the_states_and_their_codes(self):

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.core.config import QueueSettings
+from ackline.core.config import MAX_REPAIR_LIMIT, QueueSettings
 from ackline.core.job import QueueKey, State
 from ackline.core.limits import truncate_note
 from ackline.queue.operate import drop_steps, purge_steps
@@ -60,6 +60,7 @@ class SettingsBody(Body):
     ageing: Seconds | UnsetType = UNSET
     group_limit: Annotated[int, msgspec.Meta(ge=1)] | UnsetType = UNSET
     max_jobs: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
+    repair_limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPAIR_LIMIT)] | UnsetType = UNSET
     keep_journal: Seconds | UnsetType = UNSET
     max_journal: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ackline.core.errors import CannotJoin, StoreUnavailable
 from ackline.core.job import Draft, QueueKey
 from ackline.core.lifecycle import Transition, Verdict
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, ClaimRequest, ClaimResult, Receipt
+from ackline.stores.contract import ClaimRequest, ClaimResult, Receipt
 from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.claim import ClaimAnswer, ClaimRun, claim_answer, claim_result, promote
 from ackline.stores.postgres.engine import TRANSACTION_ATTEMPTS, Engine
@@ -145,7 +145,7 @@ class PostgresJoinedTransaction:
     def _promote(self, tx: Transaction, queue: QueueKey) -> None:
         cached = self._queues.find(tx, queue)
         if cached is not None:
-            promote(tx, cached, CLAIM_MAINTENANCE_LIMIT)
+            promote(tx, cached, cached.settings.repair_limit)
 
     def _claim(
         self, tx: Transaction, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict]

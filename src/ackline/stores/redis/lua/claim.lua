@@ -48,7 +48,7 @@ local due, token, jobs, redelivered = nil, nil, {}, {}
 if not queue.paused then
   due = next_due(queue)
   if due and due <= now then
-    promote(queue, CLAIM_MAINTENANCE_LIMIT)
+    promote(queue, repair_limit(queue))
     due = next_due(queue)
   end
   local lists = request.limit > 0 and ready_lists(queue, request.kinds, request.limit) or {}
@@ -74,7 +74,7 @@ close_target_queues()
 
 local next_deadline, lapsed = first_at(queue.base .. ':processing'), {}
 if next_deadline and next_deadline <= now then
-  next_deadline, lapsed = nil, lapsed_jobs(queue, CLAIM_MAINTENANCE_LIMIT)
+  next_deadline, lapsed = nil, lapsed_jobs(queue, repair_limit(queue))
 end
 local next_at = min_time(due, next_deadline)
 return {format_float(now), token and format_int(token) or '',

@@ -24,5 +24,5 @@ close_queue(queue)
 redis.call('DEL', queue.base .. ':counts', queue.base .. ':kinds', queue.base .. ':workers',
   queue.base .. ':inboxes')
 redis.call('HDEL', queue.base .. ':queue', 'settings', 'ageing', 'paused', 'group_limit',
-  'max_jobs', 'wake_requested')
+  'max_jobs', 'repair_limit', 'wake_requested')
 return 1

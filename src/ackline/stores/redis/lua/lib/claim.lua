@@ -1,8 +1,5 @@
 -- Promote due jobs, and lease the next queued jobs.
 
--- The most due jobs that one claim promotes, and the most lapsed jobs that it reports.
-local CLAIM_MAINTENANCE_LIMIT = 200
-
 -- About how many bytes of bodies one claim returns, unless its request has a limit of its own: more
 -- would make all other clients wait.
 local MAX_BYTES = 8 * 1024 * 1024
@@ -14,6 +11,12 @@ local MAX_PARKED = 5000
 local function first_at(list)
   local first = redis.call('ZRANGE', list, 0, 0, 'WITHSCORES')
   return tonumber(first[2])
+end
+
+-- The most due jobs that one claim promotes, and the most lapsed jobs that it reports. Read only
+-- when there are any.
+local function repair_limit(queue)
+  return tonumber(redis.call('HGET', queue.base .. ':queue', 'repair_limit'))
 end
 
 local function min_time(one, other)

@@ -21,7 +21,7 @@ from ackline.core.lifecycle import (
     request_cancel,
 )
 from ackline.core.limits import MAX_KEY_BYTES, MAX_NAME_BYTES, require_user_key
-from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, HISTORY_LIMIT
+from ackline.stores.contract import HISTORY_LIMIT, LEASES_LIMIT
 from ackline.testing.conformance.case import StoreCase
 from ackline.testing.conformance.driver import LEASE, QueueDriver, failure, policy_of
 
@@ -72,15 +72,30 @@ class SweepRules(StoreCase):
 
     def test_any_number_of_lapsed_leases_is_expired(self, driver: QueueDriver) -> None:
         """No lapsed lease may be left out forever (river 1258: 5,133 jobs, up to 91 days)."""
-        count = 2 * CLAIM_MAINTENANCE_LIMIT + 1
+        count = 2 * LEASES_LIMIT + 1
         driver.enqueue_all(str(n) for n in range(count))
         driver.claim_jobs(count)
         driver.clock.advance(LEASE)
 
         swept = [len(driver.sweep()) for _ in range(4)]
 
-        assert swept == [CLAIM_MAINTENANCE_LIMIT, CLAIM_MAINTENANCE_LIMIT, 1, 0]
+        assert swept == [LEASES_LIMIT, LEASES_LIMIT, 1, 0]
         assert driver.counts() == {State.QUEUED: count}
+
+    def test_a_claim_repairs_as_much_as_the_settings_allow(self, driver: QueueDriver) -> None:
+        """A queue may spend more time of each claim on recovery, or less."""
+        driver.configure(repair_limit=2)
+        driver.enqueue_all("abc")
+        driver.claim_jobs(3)
+        driver.enqueue_all("def", delay=LEASE)
+        driver.clock.advance(LEASE)
+
+        first, second = driver.claim(5), driver.claim(5)
+
+        assert (len(first.jobs), len(first.lapsed)) == (2, 2)
+        assert (len(second.jobs), len(second.lapsed)) == (1, 2)
+        driver.configure(repair_limit=3)
+        assert len(driver.claim(0).lapsed) == 3
 
     def test_expire_queues_the_job_again(self, driver: QueueDriver) -> None:
         """A killed worker's job is neither lost nor stuck (rq 2015, saq 127)."""
