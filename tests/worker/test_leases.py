@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import ackline
 from ackline import JobFailed, State, StoreUnavailable
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
@@ -49,6 +50,19 @@ def test_the_signal_of_a_sync_handler_is_set_at_its_timeout(queue, start):
     with pytest.raises(JobFailed, match=r"0\.05 s"):
         queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert reasons == ["timeout"]
+
+
+@pytest.mark.every_store
+def test_a_timeout_of_the_queue_is_the_default_of_kinds_without_one(queue, start):
+    @queue.handler(max_attempts=1)
+    def wait(job):
+        job.signal.wait(TIMEOUT)
+        job.signal.raise_if_set()
+
+    queue.configure(policy=ackline.Policy(timeout=0.05))
+    start(queue)
+    with pytest.raises(JobFailed, match=r"HandlerTimeout.*0\.05 s"):
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, monkeypatch):

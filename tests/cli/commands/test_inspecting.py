@@ -4,13 +4,15 @@ import json
 import os
 import select
 import signal
+import time
 
 import pytest
 
 import ackline
-from ackline import State
+from ackline import Policy, State
 from ackline.core.clock import SystemClock
 from ackline.stores.contract import Heartbeat
+from ackline.testing import ManualClock
 
 
 @pytest.fixture
@@ -242,7 +244,7 @@ def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypa
 
 
 def test_doctor_checks_only_the_next_jobs_of_a_long_queue(cli, email, monkeypatch):
-    monkeypatch.setattr("ackline.cli.commands.doctor.CHECKED_JOBS", 3)
+    monkeypatch.setattr("ackline.maintenance.unhandled_kinds.CHECKED_JOBS", 3)
     send_heartbeat(email, "digest")
     email.enqueue_many(range(5), kind="welcom")
     assert "at least 2 jobs of kind 'welcom'" in cli("doctor").out
@@ -266,6 +268,54 @@ def test_doctor_finds_overdue_leases(cli, workdir):
     assert answer.code == 1
     assert "1 lease overdue" in answer.out
     assert "start a worker" in answer.out
+
+
+class TestJobsThatHang:
+    """A handler hangs in a live worker: heartbeats keep its lease, so nothing recovers the job."""
+
+    @pytest.fixture
+    def clock(self):
+        return ManualClock(time.time() - 3600)
+
+    @pytest.fixture
+    def past(self, workdir, clock):
+        with ackline.open("sqlite:///ackline.db", clock=clock) as past:
+            past["email"].configure(policy=Policy(result_ttl=86400))
+            yield past
+
+    def running(self, cli):
+        found = cli("doctor", "--json").document["findings"]
+        return [one["message"] for one in found if "has been running" in one["message"]]
+
+    def test_thread_is_alive_or_just_slow_is_reported_after_its_timeout(self, cli, past):
+        past["email"].configure(policy=Policy(timeout=60))
+        past["email"].enqueue(1, id="hangs")
+        past["email"].claim(lease=7200, worker="w1")
+
+        assert self.running(cli) == [
+            "job hangs has been running for 60 min in worker w1, and its timeout is 60 s"
+        ]
+
+    def test_a_job_without_a_timeout_is_compared_with_others_of_its_kind(self, cli, past, clock):
+        past["email"].enqueue(1, id="usual")
+        [job] = past["email"].claim(lease=7200)
+        clock.advance(5)
+        past["email"].complete(job)
+        past["email"].enqueue(1, id="hangs")
+        past["email"].enqueue(1, id="first of its kind", kind="report")
+        past["email"].claim(2, lease=7200)
+
+        assert [message.partition(" has")[0] for message in self.running(cli)] == ["job hangs"]
+
+    def test_a_job_that_runs_as_long_as_others_is_not_reported(self, cli, past, clock):
+        past["email"].enqueue(1, id="usual")
+        [job] = past["email"].claim(lease=7200)
+        clock.advance(1200)
+        past["email"].complete(job)
+        past["email"].enqueue(1, id="slow")
+        past["email"].claim(lease=7200)
+
+        assert self.running(cli) == []
 
 
 def test_state_is_in_the_help(cli):

@@ -23,7 +23,7 @@ from ackline.core.job import State
 from ackline.maintenance.unhandled_kinds import find_unhandled_kinds
 from ackline.queue import Queue, RecoveryStats
 from ackline.queues import Queues
-from ackline.stores.contract import QueueInfo, StoreInfo, WorkerRecord
+from ackline.stores.contract import Filter, QueueInfo, StoreInfo, WorkerRecord
 from ackline.stores.registry import sqlite_file_of
 
 CLOCK_LIMIT = 1.0
@@ -40,6 +40,15 @@ MIN_FREE_DISK = 128 * 1024 * 1024
 
 NO_WORKER_AFTER = 60.0
 """Seconds after which queued jobs without a worker are an error, not just a restart."""
+
+LONG_RUN = 600.0
+"""Seconds after which a job without a timeout is compared with finished ones of its kind."""
+
+LONG_RUN_FACTOR = 10
+"""How many times as long as the longest of those it may run before it is reported."""
+
+COMPARED_JOBS = 200
+"""Running jobs of a queue that are checked, and finished ones that they are compared with."""
 
 READER_LATE_AFTER = 86400.0
 """Seconds that a registered reader may be behind."""
@@ -63,9 +72,9 @@ def doctor(session: Session) -> None:
     It only reads, and changes nothing. Exits with 1 if there is an error.
 
     It checks whether the store opens and can be read, where it is and how durable it is, whether
-    its file is writable and its disk has space, the clocks, overdue leases, workers that died
-    with jobs, kinds that no worker handles, and readers of the journal that are behind; on
-    PostgreSQL also transactions left open by others, and whether vacuum keeps up.
+    its file is writable and its disk has space, the clocks, overdue leases, handlers that seem to
+    hang, workers that died with jobs, kinds that no worker handles, and readers of the journal that
+    are behind; on PostgreSQL also transactions left open by others, and whether vacuum keeps up.
     """
     findings = list(_run_checks(session))
     errors = [finding for finding in findings if finding.severity == "error"]
@@ -159,6 +168,8 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     if not errors:
         yield Finding("ok", name, f"{pluralize(len(alive), 'worker')}, no leases overdue")
     yield from _recovered(name, recovery, now)
+    if counts[State.PROCESSING]:
+        yield from _long_runs(queue, name, now)
     if info.settings.paused:
         yield Finding("warning", name, "paused", f"ackline resume {name}")
     elif counts[State.QUEUED] and not alive:
@@ -215,6 +226,46 @@ def _overdue(
     if not settings.recovery:
         advice = f"recovery is off for this queue: ackline recover {safe(queue.name)}"
     yield Finding("error", safe(queue.name), message, advice)
+
+
+def _long_runs(queue: Queue[Any, Any], name: str, now: float) -> Iterator[Finding]:
+    """Jobs that run far longer than they should: their workers are alive and extend the leases."""
+    which = Filter(states=frozenset({State.PROCESSING}))
+    usual: dict[str, float | None] = {}
+    for job in queue.store.page(queue.key, which, None, COMPARED_JOBS).jobs:
+        seconds = now - (job.started_at or now)
+        timeout = queue.policies.of(job).timeout
+        if timeout is not None:
+            limit, than = timeout + OVERDUE_AFTER, f"its timeout is {duration(timeout)}"
+        elif seconds > LONG_RUN:
+            if job.kind not in usual:
+                usual[job.kind] = _longest_run(queue, job.kind)
+            longest = usual[job.kind]
+            if longest is None:
+                continue
+            limit = max(LONG_RUN, LONG_RUN_FACTOR * longest)
+            than = f"the last ones of kind {job.kind!r} took at most {duration(longest)}"
+        else:
+            continue
+        if seconds > limit:
+            yield Finding(
+                "warning",
+                name,
+                f"job {safe(job.id)} has been running for {duration(seconds)} in worker "
+                f"{safe(job.worker)}, and {than}",
+                f"see whether its handler hangs, then ackline cancel {name} {safe(job.id)}; a "
+                "timeout of the handler or the queue ends such jobs",
+            )
+
+
+def _longest_run(queue: Queue[Any, Any], kind: str) -> float | None:
+    """The longest run among the jobs of a kind that were completed last."""
+    which = Filter(states=frozenset({State.COMPLETED}), kinds=frozenset({kind}))
+    jobs = queue.store.page(queue.key, which, None, COMPARED_JOBS, newest_first=True).jobs
+    return max(
+        (job.finished_at - job.started_at for job in jobs if job.finished_at and job.started_at),
+        default=None,
+    )
 
 
 def _recovered(name: str, recovery: RecoveryStats, now: float) -> Iterator[Finding]:
