@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import ackline
-from ackline import Completed, Duplicate, Job, NewJob, Queue, Queued, Queues, State
+from ackline import Completed, Duplicate, InvalidName, Job, NewJob, Queue, Queued, Queues, State
 from ackline.core.job import Draft, Options, QueueKey
 from ackline.queue import EnqueueOptions
 from ackline.stores.contract import Receipt
@@ -366,3 +366,17 @@ def test_an_option_of_none_is_as_if_it_was_not_given(queues: Queues) -> None:
     ]
     assert all(job.record.options == Options() for job in jobs)
     assert queue.counts()[State.SCHEDULED] == 1
+
+
+@pytest.mark.every_store
+def test_the_correlation_id_of_a_message_is_kept_and_searched(queues: Queues) -> None:
+    queue = queues["email"]
+    queue.enqueue(1, id="a", correlation_id="order-7", tags=["vip"])
+    queue.enqueue_many([NewJob(2, id="b", correlation_id="order-7"), NewJob(3, id="c")])
+
+    found = queue.jobs(tags=["correlation_id:order-7"])
+
+    assert [(job.id, job.correlation_id) for job in found] == [("a", "order-7"), ("b", "order-7")]
+    assert [job.correlation_id for job in queue.claim(3)] == ["order-7", "order-7", None]
+    with pytest.raises(InvalidName, match="correlation_id must be a str"):
+        queue.enqueue(1, correlation_id=7)  # type: ignore[arg-type]

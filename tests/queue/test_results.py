@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import ackline
 from ackline import (
     JobCancelled,
     JobFailed,
@@ -230,3 +231,34 @@ class TestKeeping:
         queue.claim()
         with pytest.raises(WrongState):
             queue.keep_result("a", 10)
+
+
+@pytest.mark.every_store
+def test_deduplication_ttl_outlasts_the_result_ttl_but_not_a_cancel_or_redrive(
+    queues: Queues, clock: ManualClock
+) -> None:
+    queue = queues["email"]
+    queue.configure(policy=ackline.Policy(dedup_ttl=600, max_attempts=1))
+    for id in ("completed", "failed", "redriven", "cancelled"):
+        queue.enqueue(id, id=id, result_ttl=5)
+    completed, failed, redriven = queue.claim(3)
+    queue.complete(completed, None)
+    queue.fail(failed, "boom")
+    queue.fail(redriven, "boom")
+    queue.redrive("redriven")
+    queue.cancel("cancelled")
+    clock.advance(599)
+
+    found = {
+        id: type(queue.enqueue(2, id=id)).__name__
+        for id in ("completed", "failed", "redriven", "cancelled")
+    }
+
+    assert found == {
+        "completed": "Completed",
+        "failed": "Queued",
+        "redriven": "Duplicate",
+        "cancelled": "Queued",
+    }
+    clock.advance(1)
+    assert isinstance(queue.enqueue(2, id="completed"), ackline.Queued)

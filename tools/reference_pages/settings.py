@@ -17,6 +17,7 @@ POLICY_DESCRIPTIONS = {
     "lease": "seconds until a job without a heartbeat is recovered",
     "timeout": "seconds that a handler may run",
     "result_ttl": "seconds that a completed job and its result are kept",
+    "dedup_ttl": "seconds that a completed job keeps its id, even if `result_ttl` is less",
     "keep_failed": "seconds that a job stays in the DLQ",
     "keep_cancelled": "seconds that a cancelled job is kept",
 }

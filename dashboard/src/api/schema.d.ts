@@ -1684,6 +1684,8 @@ export interface components {
             /** @default null */
             callback_url: string | null;
             /** @default null */
+            correlation_id: string | null;
+            /** @default null */
             custom_ack_timeout: number | null;
             /** @default null */
             custom_max_attempts: number | null;
@@ -1999,6 +2001,8 @@ export interface components {
             /** @default null */
             backoff: number[] | components["schemas"]["BackoffBody"] | null;
             /** @default null */
+            dedup_ttl: number | null;
+            /** @default null */
             keep_cancelled: number | null;
             /** @default null */
             keep_failed: number | null;
@@ -2133,6 +2137,8 @@ export interface components {
              * @enum {unknown}
              */
             catch_up: "all" | "none" | "one";
+            /** @default null */
+            correlation_id: string | null;
             /** @default  */
             cron: string;
             /** @default null */

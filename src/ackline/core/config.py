@@ -47,6 +47,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     lease: float | None = None
     timeout: float | None = None
     result_ttl: float | None = None
+    dedup_ttl: float | None = None
     keep_failed: float | None = None
     keep_cancelled: float | None = None
     from_handler: bool = False
@@ -62,6 +63,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
             lease: Seconds | None = None,
             timeout: Seconds | None = None,
             result_ttl: Seconds | None = None,
+            dedup_ttl: Seconds | None = None,
             keep_failed: Seconds | None = None,
             keep_cancelled: Seconds | None = None,
             from_handler: bool = False,
@@ -75,6 +77,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
             timeout=self.timeout,
             result_ttl=self.result_ttl,
         )
+        require_seconds("dedup_ttl", self.dedup_ttl)
         require_seconds("keep_failed", self.keep_failed)
         require_seconds("keep_cancelled", self.keep_cancelled)
 
@@ -113,6 +116,8 @@ class ResolvedPolicy(msgspec.Struct, frozen=True, gc=False):
     lease: float = 30.0
     timeout: float | None = None
     result_ttl: float = HOUR
+    dedup_ttl: float = 0.0
+    """The least time for which a completed job keeps its id, whatever `result_ttl` it has."""
     keep_failed: float = 30 * DAY
     keep_cancelled: float = DAY
 

@@ -28,6 +28,10 @@ MAX_OPTIONS_LENGTH = 65_536
 """Maximum characters of all options of a job together, as lists of jobs include them."""
 
 
+CORRELATION_TAG = "correlation_id:"
+"""The start of the tag that has a job's correlation id, by which related jobs are found."""
+
+
 class State(enum.StrEnum):
     """The state of a job."""
 

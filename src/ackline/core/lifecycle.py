@@ -496,7 +496,7 @@ def complete(
     job: Record, result: bytes | None, policy: ResolvedPolicy, note: str = ""
 ) -> Transition:
     """Complete the job."""
-    keep = policy.result_ttl
+    keep = max(policy.result_ttl, policy.dedup_ttl)
     if _has_callback(job):
         keep = max(keep, CALLBACK_RETENTION)
     return Transition(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from ackline.core.errors import InvalidOption, Stopped
 from ackline.core.events import Act
-from ackline.core.job import Failure, Record, State
+from ackline.core.job import CORRELATION_TAG, Failure, Record, State
 from ackline.core.limits import Seconds, as_seconds
 
 if TYPE_CHECKING:
@@ -232,6 +232,12 @@ class Job(Generic[P]):
     def tags(self) -> tuple[str, ...]:
         """Its tags, sorted; jobs can be listed by them."""
         return self.record.options.tags
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The id that its producer gave to all jobs that belong together, if it did."""
+        own = (tag for tag in self.tags if tag.startswith(CORRELATION_TAG))
+        return next((tag.removeprefix(CORRELATION_TAG) for tag in own), None)
 
     @property
     def trace(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
 from ackline.core.config import suggestion_for
 from ackline.core.errors import InvalidOption
 from ackline.core.ids import new_id
-from ackline.core.job import NO_OPTIONS, Draft, Options, QueueKey, round_trip
+from ackline.core.job import CORRELATION_TAG, NO_OPTIONS, Draft, Options, QueueKey, round_trip
 from ackline.core.limits import (
     DEFAULT_PRIORITY,
     Seconds,
@@ -20,6 +20,7 @@ from ackline.core.limits import (
     reject_reserved_id,
     require_name,
     require_priority,
+    require_text,
     require_user_key,
     some_seconds,
 )
@@ -55,6 +56,7 @@ class JobOptions(TypedDict, total=False):
     group: str
     headers: Mapping[str, str]
     tags: Iterable[str]
+    correlation_id: str
     trace: str
 
 
@@ -189,8 +191,8 @@ class DraftBuilder:
             stored["backoff"] = backoff_from(stored["backoff"])
         if "keys_if_undelivered" in stored:
             stored["keys_if_undelivered"] = _keys(stored["keys_if_undelivered"])
-        if "tags" in stored:
-            stored["tags"] = sorted(as_names(stored["tags"], "tags") or ())
+        if "tags" in stored or "correlation_id" in options:
+            stored["tags"] = _tags(stored.get("tags"), options.get("correlation_id"))
         if serde != "json":
             stored["codec"] = serde
         if trace is not None:
@@ -208,6 +210,14 @@ def _validated_options(given: dict[str, Any]) -> Options:
     for key in options.keys_if_undelivered:
         require_user_key(key)
     return options
+
+
+def _tags(given: Iterable[str] | None, correlation_id: str | None) -> list[str]:
+    tags = as_names(given, "tags") or frozenset()
+    if correlation_id is not None:
+        require_text("correlation_id", correlation_id)
+        tags |= {CORRELATION_TAG + correlation_id}
+    return sorted(tags)
 
 
 def _keys(given: Any) -> tuple[tuple[str, ...], ...]:

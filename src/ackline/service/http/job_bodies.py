@@ -58,6 +58,8 @@ class JobOptions(Body):
     group: str | None = None
     headers: dict[str, str] | None = None
     tags: list[str] | None = None
+    correlation_id: str | None = None
+    """Kept as the tag `correlation_id:…`, by which jobs that belong together are listed."""
     trace: str | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
@@ -121,6 +123,7 @@ class PolicyBody(Body):
     lease: Seconds | None = None
     timeout: Seconds | None = None
     result_ttl: Seconds | None = None
+    dedup_ttl: Seconds | None = None
     keep_failed: Seconds | None = None
     keep_cancelled: Seconds | None = None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 from ackline.core.errors import StoreFull
 from ackline.core.job import State
-from ackline.core.lifecycle import Verdict, bury, cancel, redrive
+from ackline.core.lifecycle import Verdict, bury, cancel, complete, redrive
 from ackline.stores.contract import Filter, Receipt
 from ackline.testing.conformance.case import StoreCase
 from ackline.testing.conformance.driver import QueueDriver, draft, failure, policy_of
@@ -90,6 +91,22 @@ class EnqueueRules(StoreCase):
         assert receipt == Receipt("a", True, State.QUEUED)
         assert driver.claim_one().payload == b"second"
         assert driver.counts() == {State.PROCESSING: 1}
+
+    @pytest.mark.parametrize("result", [b'"done"', None])
+    def test_a_completed_id_is_taken_for_the_whole_dedup_window(
+        self, driver: QueueDriver, result: bytes | None
+    ) -> None:
+        """A short `result_ttl` must not let a late repeat of a message run again."""
+        job = driver.enqueue_and_claim("a", result_ttl=0.0)
+        window = msgspec.structs.replace(policy_of(job), dedup_ttl=60.0)
+        driver.apply_one(complete(job, result, window))
+
+        driver.clock.advance(59.0)
+        driver.store.prune(driver.queue, 100)
+        assert driver.enqueue("a") == Receipt("a", False, State.COMPLETED, result)
+
+        driver.clock.advance(1.0)
+        assert driver.enqueue("a") == Receipt("a", True, State.QUEUED)
 
     def test_one_short_ttl_does_not_erase_other_results(self, driver: QueueDriver) -> None:
         """Rule 7: each result has its own TTL."""
