@@ -11,6 +11,7 @@ import pytest
 from tests.service.conftest import Api, client_for
 
 from ackline.core.job import QueueKey, State
+from ackline.queue.drafts import bloom_filter
 from ackline.queue.metadata.local_max_attempts import ALL_KINDS, load_max_attempts
 from ackline.queues import Queues
 from ackline.service.runtime import Runtime
@@ -239,8 +240,41 @@ class TestIdempotencyKey:
         assert (again["duplicate"], again["state"]) == (True, "failed")
         assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 1, "total": 1}
 
+    def test_the_filter_saves_the_look_up_of_a_new_key(self, api, runtime, monkeypatch):
+        calls: list[str] = []
+
+        def count(name, act):
+            def counted(*args, **more):
+                calls.append(name)
+                return act(*args, **more)
+
+            monkeypatch.setattr(runtime.store, name, counted)
+
+        count("get", runtime.store.get)
+        count("enqueue", runtime.store.enqueue)
+
+        self.send(api, 1)
+        assert calls == ["enqueue"]
+        self.send(api, 1)
+        assert calls == ["enqueue", "get"]
+
+    @pytest.mark.every_store
+    @pytest.mark.parametrize("state", ["queued", "failed"])
+    def test_a_key_that_another_process_has_had_is_not_new(self, api, runtime, state):
+        first = self.send(api, 1, maxAttempts=1)
+        if state == "failed":
+            api.post("/queue/nack", {"id": api.get("/queue/poll")["message"]["id"]})
+        bloom_filter._filters.pop(runtime.store)  # another process has a filter of its own
+
+        again = self.send(api, 1, maxAttempts=1)
+        assert (again["id"], again["duplicate"], again["state"]) == (first["id"], True, state)
+        bloom_filter._filters.pop(runtime.store)
+        self.send(api, 2, status=422)
+        assert api.get("/queue/stats")["total"] == 1
+
     def test_nor_one_that_fails_while_it_is_sent_again(self, api, runtime, monkeypatch):
         """Between the read and the insert, the first of two requests arrives, runs and fails."""
+        bloom_filter.filter_for_store(runtime.store).add((DEFAULT, "idempotency-key:order 7"))
         read = runtime.store.get
 
         def read_too_early(*args):

@@ -13,6 +13,7 @@ from litestar.params import HeaderParameter
 from ackline.core.job import Draft, Record
 from ackline.core.limits import IDEMPOTENCY_ID_PREFIXES, MAX_NAME_BYTES
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
+from ackline.queue.drafts.bloom_filter import filter_for_store
 from ackline.service.auth.caller import REPLACEABLE, Caller, id_conflict
 from ackline.service.http.problems import ProblemError
 from ackline.service.queues import MeteredQueue
@@ -141,7 +142,12 @@ async def _enqueue_new(
     runtime: Runtime, queue: MeteredQueue, drafts: Sequence[Draft], key: str
 ) -> list[Enqueued]:
     """Enqueue the new jobs and return the existing ones, in any state; failed jobs do not rerun."""
-    existing = await _existing(runtime, queue, drafts, key)
+    if len(drafts) == 1 and _is_new(queue, drafts[0]):
+        # Not looked up first: if another process has it, the store stores nothing. Of a batch it
+        # would store the rest, although the request may be refused.
+        existing, drafts = {}, [msgspec.structs.replace(drafts[0], assume_new=True)]
+    else:
+        existing = await _existing(runtime, queue, drafts, key)
     new = [draft for draft in drafts if draft.id not in existing]
     stored = await queue.put(new) if new else []
     # Sent twice at the same time: the other request has stored these jobs.
@@ -152,6 +158,11 @@ async def _enqueue_new(
         _answer(queue, existing[draft.id]) if draft.id in existing else next(answers)
         for draft in drafts
     ]
+
+
+def _is_new(queue: MeteredQueue, draft: Draft) -> bool:
+    """Whether this process has certainly not had this key before."""
+    return filter_for_store(queue.sync.store).add((queue.sync.key, draft.id))
 
 
 def _draft(queue: MeteredQueue, job: NewJob[Any]) -> Draft:
