@@ -171,7 +171,7 @@ def test_a_task_that_is_gone_fails_with_its_name(
     with RunningWorker():
         until(lambda: queue.status("gone").state is State.FAILED)
 
-    assert "tests.django" in queue.status("gone").failure.message
+    assert "tests.django" in queue.status("gone").error.message
 
 
 def test_signals_are_sent(shop: Any) -> None:

@@ -18,7 +18,7 @@ from django.utils.json import normalize_json
 
 from ackline.app import App
 from ackline.core.errors import StoreMismatch
-from ackline.core.limits import DEFAULT_PRIORITY
+from ackline.core.limits import DEFAULT_PRIORITY, Seconds
 from ackline.core.retry import Backoff
 from ackline.django.results import task_result
 from ackline.queue import Queue
@@ -37,9 +37,9 @@ class AcklineTask(Task):  # type: ignore[misc]
 
     max_attempts: int | None = None
     backoff: Backoff | Sequence[float] | float | None = None
-    timeout: float | None = None
-    lease: float | None = None
-    result_ttl: float | None = None
+    timeout: Seconds | None = None
+    lease: Seconds | None = None
+    result_ttl: Seconds | None = None
 
 
 class AcklineBackend(BaseTaskBackend):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class AcklineBackend(BaseTaskBackend):  # type: ignore[misc]
         for name in sorted(self.queues or queues):
             job = queues[name].status(result_id)
             if job is not None:
-                return task_result(job, queues[name], self.alias)
+                return task_result(job, self.alias)
         raise TaskResultDoesNotExist(result_id)
 
     def _enqueue(self, queue: Queue[Any, Any], payload: Any, options: dict[str, Any]) -> Enqueued:

@@ -10,7 +10,7 @@ from django.tasks.base import Task, TaskError, TaskResult, TaskResultStatus
 from django.utils.module_loading import import_string
 
 from ackline.core.job import Failure, State
-from ackline.queue import Job, Queue
+from ackline.queue import Job
 
 STATUSES = {
     State.SCHEDULED: TaskResultStatus.READY,
@@ -31,7 +31,7 @@ def task_of(job: Job) -> Any:
     return task.using(queue_name=job.queue, run_after=_moment(job.record.run_at))
 
 
-def task_result(job: Job, queue: Queue, backend: str) -> Any:
+def task_result(job: Job, backend: str) -> Any:
     """The result of a task, as its job is now."""
     record = job.record
     starts = [each.started_at for each in job.history if each.started_at]
@@ -44,10 +44,10 @@ def task_result(job: Job, queue: Queue, backend: str) -> Any:
         task=task_of(job),
         id=job.id,
         status=STATUSES[job.state],
-        enqueued_at=_moment(record.created_at),
+        enqueued_at=job.created_at,
         started_at=_moment(min(starts, default=None)),
         last_attempted_at=_moment(max(starts, default=None)),
-        finished_at=_moment(record.finished_at),
+        finished_at=job.finished_at,
         args=job.payload["args"],
         kwargs=job.payload["kwargs"],
         backend=backend,
@@ -59,7 +59,7 @@ def task_result(job: Job, queue: Queue, backend: str) -> Any:
         worker_ids=workers,
     )
     if job.state is State.COMPLETED:
-        set_field(result, "_return_value", queue.serdes.decode_result(record.result))
+        set_field(result, "_return_value", job.result)
     return result
 
 

@@ -74,7 +74,7 @@ def run(alias: str, queue: Queue[Any, Any], job: Job) -> Any:
         task = task_of(job)
         # A claimed job does not bring its earlier attempts along.
         looked_up = queue.status(job.id) if task.takes_context else None
-        result = task_result(looked_up or job, queue, alias)
+        result = task_result(looked_up or job, alias)
         task_started.send(AcklineBackend, task_result=result)
         context = [TaskContext(task_result=result)] if task.takes_context else []
         try:
@@ -85,7 +85,7 @@ def run(alias: str, queue: Queue[Any, Any], job: Job) -> Any:
         except Stopped:
             raise
         except Exception:
-            if job.attempts >= queue.policies.of(job.record).max_attempts:
+            if job.attempt >= job.max_attempts:
                 _finish(result, TaskResultStatus.FAILED)
             raise
         set_field(result, "_return_value", value)
