@@ -1,6 +1,7 @@
 """Type checkers accept right calls of the library, and reject wrong ones.
 
-In `cases/`, a line that ends with `# error` must be rejected, and no other line may be.
+In `cases/`, a line that ends with `# error` must be rejected, and no other line may be; nor may one
+of the example of a shop.
 Users who check strictly must not see an unknown type either.
 """
 
@@ -17,6 +18,8 @@ from typing import NamedTuple
 import pytest
 
 CASES = Path(__file__).parent / "cases"
+ROOT = CASES.parents[2]
+SHOP = ROOT / "examples" / "shop"
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -32,8 +35,8 @@ Errors = dict[Line, str]
 
 def mypy(folder: Path) -> Errors:
     """The errors that mypy finds with its own defaults."""
-    cache = CASES.parents[2] / ".mypy_cache" / "typing"
-    done = run("mypy", "--strict", "--config-file=", f"--cache-dir={cache}", CASES)
+    cache = ROOT / ".mypy_cache" / "typing"
+    done = run("mypy", "--strict", "--config-file=", f"--cache-dir={cache}", CASES, SHOP)
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     assert f"in {len({file for file, *_ in found})} files" in done.stdout, done.stdout + done.stderr
     return {Line(Path(file).name, int(number)): message for file, number, message in found}
@@ -42,10 +45,12 @@ def mypy(folder: Path) -> Errors:
 def pyright(folder: Path) -> Errors:
     """The errors and warnings that pyright finds."""
     settings = folder / "settings.json"
-    settings.write_text(json.dumps({"include": [str(CASES)], "typeCheckingMode": "strict"}))
+    settings.write_text(
+        json.dumps({"include": [str(CASES), str(SHOP)], "typeCheckingMode": "strict"})
+    )
     done = run("basedpyright", "--outputjson", "-p", settings, "--pythonpath", sys.executable)
     report = json.loads(done.stdout)
-    assert report["summary"]["filesAnalyzed"] == len(list(CASES.glob("*.py")))
+    assert report["summary"]["filesAnalyzed"] == len(files())
     return {
         Line(Path(found["file"]).name, found["range"]["start"]["line"] + 1): found["message"]
         for found in report["generalDiagnostics"]
@@ -54,8 +59,11 @@ def pyright(folder: Path) -> Errors:
 
 def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [PROGRAMS / program, *arguments]
-    root = CASES.parents[2]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def files() -> list[Path]:
+    return [*CASES.glob("*.py"), *SHOP.glob("*.py")]
 
 
 def marked_lines() -> set[Line]:
