@@ -503,7 +503,6 @@ class TestEvents:
             queue.fail(queue.claim()[0], ValueError("mailbox full"))
             assert got.get(timeout=5) == "ValueError: mailbox full Queued"
             queue.edit("job-1", payload={"to": "bob"})
-            queue.move("job-1", "email-2")
             queue.enqueue(2, id="job-2", max_attempts=1)
             queue.fail(queue.claim()[0], KeyError("to"))
             assert got.get(timeout=5) == "KeyError: 'to' Queued"
