@@ -19,9 +19,9 @@ import pytest
 
 import ackline
 from ackline import Queue, Queues, State
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.maintenance import Maintenance, MaintenanceLoop, Promoter, Pruner, Reaper
-from ackline.maintenance.locks import KEY_PREFIX, MaintenanceLocks, decode_lock
+from ackline.maintenance.locks import MaintenanceLocks, decode_lock
 from ackline.stores.contract import Store
 from ackline.stores.memory import MemoryStore
 from ackline.testing import ManualClock
@@ -140,7 +140,7 @@ def test_a_dropped_queue_leaves_no_lock(queues: Queues) -> None:
     MaintenanceLocks("sweep").acquire(every(queues["email"]))
     queues["email"].drop(force=True)
 
-    assert queues.store.read_keys("default", (RESERVED_KEY_PREFIX, KEY_PREFIX), 10) == []
+    assert queues.store.read_keys("default", reserved_key(KeyFamily.MAINTENANCE), 10) == []
 
 
 class CountingStore(MemoryStore):
@@ -348,6 +348,6 @@ def processes(url: str, count: int) -> Iterator[dict[int, subprocess.Popen[bytes
 
 def holder_of(queue: Queue[Any, Any], duty: str) -> int:
     """The process that has run the maintenance last; 0 if none has yet."""
-    key = (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, duty)
+    key = reserved_key(KeyFamily.MAINTENANCE, queue.name, duty)
     found = queue.store.read_keys(queue.key.tenant, key, 1)
     return int(decode_lock(found[0].value).owner.split()[1]) if found else 0

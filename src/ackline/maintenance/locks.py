@@ -14,11 +14,9 @@ import msgspec
 
 from ackline.core.ids import new_id
 from ackline.core.job import QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.queue import Queue
 from ackline.stores.contract import LOOKUP_BATCH, KeyValue, KeyWrite, Store, find_key
-
-KEY_PREFIX = "maintenance"
 
 LOCK_BATCH = 100
 """How many locks are written in one call: over HTTP, the size of a request is limited."""
@@ -84,9 +82,9 @@ class MaintenanceLocks:
         """The locks of these queues of one tenant, usually in one call."""
         tenant, page = queues[0].tenant, list[KeyValue]()
         if len(queues) > 1:
-            before = (RESERVED_KEY_PREFIX, KEY_PREFIX, queues[0].name)
+            before = reserved_key(KeyFamily.MAINTENANCE, queues[0].name)
             page = store.read_keys(
-                tenant, (RESERVED_KEY_PREFIX, KEY_PREFIX), LOOKUP_BATCH, after=before
+                tenant, reserved_key(KeyFamily.MAINTENANCE), LOOKUP_BATCH, after=before
             )
         found = {entry.key: entry for entry in page}
         if len(queues) > 1 and len(page) < LOOKUP_BATCH:
@@ -98,7 +96,7 @@ class MaintenanceLocks:
         }
 
     def _key(self, queue: QueueKey) -> tuple[str, ...]:
-        return (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, self._name)
+        return reserved_key(KeyFamily.MAINTENANCE, queue.name, self._name)
 
 
 def _is_free(lock: Lock, process_id: str, now: float, interval: float) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from ackline.core.cron import Schedule
 from ackline.core.errors import ConfigError
 from ackline.core.ids import new_id
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.maintenance.loop import MaintenanceLoop
 from ackline.queue import NewJob, Queue, Queued
 from ackline.queue.drafts.builder import MAX_TIMESTAMP
@@ -27,7 +27,7 @@ MAX_CLOCK_AHEAD = 3600.0
 """Seconds; a state this far ahead of the store's clock was saved while that clock was wrong."""
 
 
-SCHEDULE_STATES = (RESERVED_KEY_PREFIX, "cron")
+SCHEDULE_STATES = reserved_key(KeyFamily.CRON)
 """The keys of the states of a tenant's schedules: queue, then name."""
 
 MAX_LISTED = 100_000

@@ -15,7 +15,6 @@ from ackline.core.errors import InvalidOption, JobChanged, JobNotFound, QueueNot
 from ackline.core.job import LIVE, TERMINAL, QueueKey, Record, State
 from ackline.core.lifecycle import Edit, Transition
 from ackline.core.limits import (
-    RESERVED_KEY_PREFIX,
     Seconds,
     as_names,
     optional_seconds,
@@ -25,11 +24,11 @@ from ackline.core.limits import (
     some_seconds,
     truncate_note,
 )
+from ackline.core.reserved_keys import DROPPED_WITH_QUEUE, reserved_key
 from ackline.queue.base import P, R
 from ackline.queue.job import Job, record_of
-from ackline.queue.metadata import local_max_attempts
 from ackline.queue.observe import Observer, as_states
-from ackline.stores.contract import QUEUE_KEYS, Filter, KeyValue, KeyWrite, Store
+from ackline.stores.contract import Filter, KeyValue, KeyWrite, Store
 
 _UNSET: Any = object()
 
@@ -273,19 +272,6 @@ def _split_ids(which: Filter) -> Iterator[Filter]:
         yield msgspec.structs.replace(which, ids=part)
 
 
-METADATA_KEYS = (
-    QUEUE_KEYS,
-    local_max_attempts.METADATA_KEY,
-    "claims",
-    "cron",
-    "fleets",
-    "maintenance",
-    "recovered",
-    "schedules",
-)
-"""Ackline's own keys about a queue, by the second part of the key; the third is the queue's name.
-The cursors of its journal's readers are not among them: they stay, as the journal does."""
-
 MAX_METADATA_KEYS = 10_000
 
 MAX_DROP_TRIES = 100
@@ -319,9 +305,9 @@ def metadata_of(queue: Operator[Any, Any]) -> list[KeyValue]:
     tenant, queue_name = queue.key.tenant, queue.key.name
     return [
         entry
-        for name in METADATA_KEYS
+        for family in sorted(DROPPED_WITH_QUEUE)
         for entry in queue.store.read_keys(
-            tenant, (RESERVED_KEY_PREFIX, name, queue_name), MAX_METADATA_KEYS
+            tenant, reserved_key(family, queue_name), MAX_METADATA_KEYS
         )
     ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.queues import DEFAULT_TENANT
 from ackline.stores.contract import KeyWrite, StoreInfo
 
@@ -96,7 +96,7 @@ async def _store(runtime: Runtime) -> dict[str, Check]:
 
 def _write(runtime: Runtime) -> StoreInfo:
     info = runtime.store.info()
-    key = (RESERVED_KEY_PREFIX, "readyz", runtime.worker)
+    key = reserved_key(KeyFamily.READYZ, runtime.worker)
     value = msgspec.json.encode(info.now)
     tenant = DEFAULT_TENANT
     runtime.store.write_keys(tenant, [KeyWrite(key=key, value=value)])

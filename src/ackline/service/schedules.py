@@ -11,16 +11,16 @@ import msgspec
 
 from ackline.core.cron import Schedule
 from ackline.core.job import QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.maintenance.scheduler import SCHEDULE_STATES
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.http.problems import Conflict
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
-SCHEDULES_PREFIX = (RESERVED_KEY_PREFIX, "schedules")
+SCHEDULES_PREFIX = reserved_key(KeyFamily.SCHEDULES)
 """The keys of a tenant's schedules: queue, then name."""
 
-TENANTS_PREFIX = (RESERVED_KEY_PREFIX, "scheduling")
+TENANTS_PREFIX = reserved_key(KeyFamily.SCHEDULING)
 """Keys of the service's own tenant: the tenants with schedules. They cannot be found by their
 queues, because a schedule may exist before its queue."""
 

@@ -18,6 +18,7 @@ from ackline.core.events import Act, Event, make_cursor, read_cursor
 from ackline.core.job import Draft, Options, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 
 LEASES_LIMIT = 200
 """How many lapsed leases are read in one call, unless it has a limit of its own."""
@@ -33,7 +34,6 @@ read all of them to find where the byte limit is reached."""
 HISTORY_LIMIT = 100
 """The most failed or returned attempts kept for one job."""
 
-QUEUE_KEYS = "queue"
 """The second part of the keys that belong to a queue; the queue's name is the third."""
 
 DEAD_WORKER_RETENTION = 3600.0
@@ -250,7 +250,7 @@ def queue_key(queue: QueueKey, *parts: str) -> tuple[str, ...]:
     >>> queue_key(QueueKey("default", "email"), "relay")
     ('ackline', 'queue', 'email', 'relay')
     """
-    return (RESERVED_KEY_PREFIX, QUEUE_KEYS, queue.name, *parts)
+    return reserved_key(KeyFamily.QUEUE, queue.name, *parts)
 
 
 def are_internal_writes(writes: Sequence[KeyWrite]) -> bool:

@@ -28,16 +28,23 @@ from ackline.core.lifecycle import (
     redrive,
     request_cancel,
 )
+from ackline.core.reserved_keys import SERVICE_FAMILIES, KeyFamily
 from ackline.queue import JournalReader
 from ackline.queue.journal.saved_cursor import ALL_QUEUES, ReaderCursor
 from ackline.service import Settings, schedules
-from ackline.service.auth.permissions import PERMISSIONS_OF_VERB, RULES, Scope
+from ackline.service.auth.permissions import (
+    PERMISSION_OF_RESERVED_KEY,
+    PERMISSIONS_OF_VERB,
+    RULES,
+    Scope,
+)
 from ackline.service.auth.principal import Principal
 from ackline.service.callback_tenants import CallbackTenants
 from ackline.service.limits.tenant_limits import TenantLimits
 from ackline.service.readiness import CachedStoreChecks
 from ackline.service.runtime import Runtime
 from ackline.service.store_api import execute
+from ackline.service.store_api.reserved_keys import RESERVED_KEYS
 from ackline.stores.contract import (
     ClaimRequest,
     Filter,
@@ -863,6 +870,12 @@ class TestSignatures:
 
         assert actors[Act.CANCEL] == "ann: the boss"
         assert actors[Act.PAUSE] == "ann"
+
+
+def test_every_family_of_reserved_keys_has_its_permission_and_its_check():
+    of_clients = frozenset(KeyFamily) - SERVICE_FAMILIES
+
+    assert PERMISSION_OF_RESERVED_KEY.keys() == RESERVED_KEYS.keys() == of_clients
 
 
 class TestCallbacks:

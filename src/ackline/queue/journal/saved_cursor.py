@@ -10,7 +10,8 @@ import msgspec
 from ackline.core.errors import ReaderMoved
 from ackline.core.events import read_cursor
 from ackline.core.ids import new_id
-from ackline.core.limits import RESERVED_KEY_PREFIX, require_name
+from ackline.core.limits import require_name
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 ALL_QUEUES = ""
@@ -34,7 +35,7 @@ def decode_saved_cursor(value: bytes) -> SavedCursor:
 
 def reader_keys(queue: str) -> tuple[str, ...]:
     """The prefix of the keys of a queue's readers, or of those that read every queue."""
-    return (RESERVED_KEY_PREFIX, "readers", queue)
+    return reserved_key(KeyFamily.READERS, queue)
 
 
 def cursor_write(queue: str, name: str, saved: SavedCursor, version: int | None = None) -> KeyWrite:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from ackline.core.events import read_cursor
 from ackline.core.job import NO_OPTIONS, Draft, QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.stores.contract import KeyWrite, Store
 
-CALLBACK_KEYS = (RESERVED_KEY_PREFIX, "callbacks")
+CALLBACK_KEYS = reserved_key(KeyFamily.CALLBACKS)
 """Prefix of the keys that hold, by queue, the journal's end before the first such job."""
 
 MAX_QUEUES = 10_000

@@ -13,13 +13,11 @@ from typing import Annotated
 import msgspec
 
 from ackline.core.job import QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 ALL_KINDS = ""
 """Stands for all kinds that have no number of their own; no kind has an empty name."""
-
-METADATA_KEY = "attempts"
 
 _Attempts = dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
@@ -55,4 +53,4 @@ def _read(store: Store, queue: QueueKey) -> tuple[Mapping[str, int], int]:
 
 
 def _key(queue: QueueKey) -> tuple[str, ...]:
-    return (RESERVED_KEY_PREFIX, METADATA_KEY, queue.name)
+    return reserved_key(KeyFamily.LOCAL_MAX_ATTEMPTS, queue.name)

@@ -15,7 +15,7 @@ from ackline.core.events import RecoveredBy
 from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Verdict
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 logger = logging.getLogger("ackline")
@@ -149,4 +149,4 @@ def _read(store: Store, queue: QueueKey) -> tuple[_Counts, int]:
 
 
 def _key(queue: QueueKey) -> tuple[str, ...]:
-    return (RESERVED_KEY_PREFIX, "recovered", queue.name)
+    return reserved_key(KeyFamily.RECOVERED, queue.name)

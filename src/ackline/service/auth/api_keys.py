@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.service.auth.credentials import SERVICE_TENANT, ApiKey
 from ackline.service.auth.principal import Principal
 from ackline.service.http.problems import Unauthorized
@@ -18,7 +18,7 @@ from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 PREFIX = "ack_"
 """The prefix of every key, by which people and secret scanners recognize one."""
 
-KEYS_PREFIX = (RESERVED_KEY_PREFIX, "api-keys")
+KEYS_PREFIX = reserved_key(KeyFamily.API_KEYS)
 MAX_KEYS = 10_000
 
 CACHE_SIZE = 10_000

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from ackline.core.events import Act
 from ackline.core.lifecycle import FENCED_ACTS, Transition
 from ackline.core.limits import RESERVED_KEY_PREFIX
-from ackline.maintenance import locks
-from ackline.queue.metadata import local_max_attempts
-from ackline.stores.contract import QUEUE_KEYS, Topic
+from ackline.core.reserved_keys import KeyFamily
+from ackline.stores.contract import Topic
 
 
 class Scope(enum.StrEnum):
@@ -173,17 +172,17 @@ PERMISSION_OF_TOPIC: Mapping[Topic, Permission] = {
 """The permission to listen to a topic; callers that may read events may listen to all."""
 
 PERMISSION_OF_RESERVED_KEY: Mapping[str, Permission] = {
-    local_max_attempts.METADATA_KEY: Permission.WORKER_KEYS,
-    "callbacks": Permission.PRODUCER_KEYS,
-    "claims": Permission.WORKER_KEYS,
-    "cron": Permission.WORKER_KEYS,
-    "fleets": Permission.WORKER_KEYS,
-    locks.KEY_PREFIX: Permission.WORKER_KEYS,
-    "recovered": Permission.WORKER_KEYS,
-    "readers": Permission.READER_KEYS,
-    "schedules": Permission.SCHEDULE_KEYS,
-    "spark": Permission.WORKER_KEYS,
-    QUEUE_KEYS: Permission.JOB_KEYS,
+    KeyFamily.LOCAL_MAX_ATTEMPTS: Permission.WORKER_KEYS,
+    KeyFamily.CALLBACKS: Permission.PRODUCER_KEYS,
+    KeyFamily.CLAIMS: Permission.WORKER_KEYS,
+    KeyFamily.CRON: Permission.WORKER_KEYS,
+    KeyFamily.FLEETS: Permission.WORKER_KEYS,
+    KeyFamily.MAINTENANCE: Permission.WORKER_KEYS,
+    KeyFamily.RECOVERED: Permission.WORKER_KEYS,
+    KeyFamily.READERS: Permission.READER_KEYS,
+    KeyFamily.SCHEDULES: Permission.SCHEDULE_KEYS,
+    KeyFamily.SPARK: Permission.WORKER_KEYS,
+    KeyFamily.QUEUE: Permission.JOB_KEYS,
 }
 """The permission for a reserved key, by its second part; others only the service writes."""
 

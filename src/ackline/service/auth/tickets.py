@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.auth.principal import Principal
 from ackline.service.http.problems import Unauthorized
@@ -17,7 +17,7 @@ from ackline.stores.contract import KeyWrite, Store, find_key
 TTL = 30
 """Seconds for which a ticket can be used."""
 
-TICKETS_PREFIX = (RESERVED_KEY_PREFIX, "tickets")
+TICKETS_PREFIX = reserved_key(KeyFamily.TICKETS)
 EXPIRED_BATCH = 100
 """Maximum number of expired tickets to delete when a new one is issued."""
 

@@ -13,6 +13,7 @@ import msgspec
 from ackline.core.errors import InvalidOption
 from ackline.core.events import read_cursor
 from ackline.core.job import QueueKey
+from ackline.core.reserved_keys import KeyFamily
 from ackline.maintenance import locks
 from ackline.maintenance.scheduler import decode_schedule_state
 from ackline.queue.journal.saved_cursor import ALL_QUEUES, decode_saved_cursor
@@ -24,7 +25,7 @@ from ackline.service.auth.permissions import Impact, Permission, permission_for_
 from ackline.service.http.problems import Forbidden
 from ackline.service.store_api.arguments import require_queues
 from ackline.service.webhooks.dispatcher import READER
-from ackline.stores.contract import QUEUE_KEYS, KeyWrite
+from ackline.stores.contract import KeyWrite
 
 MIN_PARTS = 3
 """Every reserved key belongs to a queue, which is its third part."""
@@ -48,29 +49,27 @@ class ReservedKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RESERVED_KEYS: Mapping[str, ReservedKey] = {
-    local_max_attempts.METADATA_KEY: ReservedKey(
-        parts=3, read=local_max_attempts.decode_max_attempts
-    ),
-    "callbacks": ReservedKey(
+    KeyFamily.LOCAL_MAX_ATTEMPTS: ReservedKey(parts=3, read=local_max_attempts.decode_max_attempts),
+    KeyFamily.CALLBACKS: ReservedKey(
         parts=3,
         read=callbacks.decode_cursor,
         may_change=False,
         is_cursor=True,
     ),
-    "claims": ReservedKey(),
-    "cron": ReservedKey(parts=4, read=decode_schedule_state),
-    "fleets": ReservedKey(parts=4),
-    locks.KEY_PREFIX: ReservedKey(parts=4, read=locks.decode_lock),
-    "recovered": ReservedKey(parts=3, read=decode_recovery_counts),
-    "readers": ReservedKey(
+    KeyFamily.CLAIMS: ReservedKey(),
+    KeyFamily.CRON: ReservedKey(parts=4, read=decode_schedule_state),
+    KeyFamily.FLEETS: ReservedKey(parts=4),
+    KeyFamily.MAINTENANCE: ReservedKey(parts=4, read=locks.decode_lock),
+    KeyFamily.RECOVERED: ReservedKey(parts=3, read=decode_recovery_counts),
+    KeyFamily.READERS: ReservedKey(
         parts=4,
         read=lambda value: decode_saved_cursor(value).cursor,
         is_cursor=True,
     ),
     # Written by their own routes; dropping a queue deletes them.
-    "schedules": ReservedKey(parts=4, may_set=False),
-    "spark": ReservedKey(),
-    QUEUE_KEYS: ReservedKey(),
+    KeyFamily.SCHEDULES: ReservedKey(parts=4, may_set=False),
+    KeyFamily.SPARK: ReservedKey(),
+    KeyFamily.QUEUE: ReservedKey(),
 }
 """By the second part of the key. Who may write and read them is in `auth.permissions`."""
 
@@ -82,7 +81,7 @@ def require_reserved_write(caller: Caller, write: KeyWrite) -> None:
     if reserved_key is None:
         raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
     caller.require(permission_for_key(key))
-    if key[1] == "readers" and key[2] == ALL_QUEUES:
+    if key[1] == KeyFamily.READERS and key[2] == ALL_QUEUES:
         caller.require_unrestricted(Impact.TENANT)
     else:
         require_queues(caller, key[2])
@@ -92,9 +91,9 @@ def require_reserved_write(caller: Caller, write: KeyWrite) -> None:
         raise Forbidden(f"the key {name} can be created (version 0), but not changed or deleted")
     if write.value is not None:
         _require_value(caller, reserved_key, name, write.value)
-    if key[1] == "cron":
+    if key[1] == KeyFamily.CRON:
         _require_not_service_schedule(caller, write)
-    if key[1] == "readers" and key[3] == READER:
+    if key[1] == KeyFamily.READERS and key[3] == READER:
         raise Forbidden(f"the reader {READER!r} is the service's own: choose another name")
 
 

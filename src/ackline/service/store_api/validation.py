@@ -44,11 +44,11 @@ from ackline.service.store_api.reserved_keys import require_reserved_write
 from ackline.service.store_api.transitions import restrict_to_jobs, validate_transition
 from ackline.stores.contract import (
     MAX_ANSWER_BYTES,
-    QUEUE_KEYS,
     ClaimRequest,
     Filter,
     Heartbeat,
     LeaseExtension,
+    queue_key,
 )
 
 MAX_TIMESTAMP = 1e11
@@ -78,7 +78,7 @@ def _enqueue(caller: Caller, given: Arguments) -> Arguments:
         _require_draft(caller, draft)
     caller.require_replaceable_blocking(given["queue"], [draft.id for draft in given["drafts"]])
     for write in given["keys"]:
-        if write.key[:3] != (RESERVED_KEY_PREFIX, QUEUE_KEYS, given["queue"].name):
+        if write.key[:3] != queue_key(given["queue"]):
             raise InvalidOption("an enqueue can only write reserved keys of its queue")
         require_write(caller, write)
     return {"drafts": list(map(caller.limited_to_kinds, given["drafts"]))}

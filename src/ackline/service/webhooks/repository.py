@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
-WEBHOOKS_PREFIX = (RESERVED_KEY_PREFIX, "webhooks")
-VERSION_KEY = (RESERVED_KEY_PREFIX, "webhooks changed")
+WEBHOOKS_PREFIX = reserved_key(KeyFamily.WEBHOOKS)
+VERSION_KEY = reserved_key(KeyFamily.WEBHOOKS_CHANGED)
 """A key whose version changes with every change of a webhook."""
 READ_LIMIT = 100_000
 

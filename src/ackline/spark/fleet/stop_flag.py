@@ -8,7 +8,7 @@ from typing import Any
 
 from ackline.core.errors import StoreError
 from ackline.core.ids import new_id
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.queue import Queue
 from ackline.stores.contract import KeyWrite, find_key
 
@@ -28,7 +28,7 @@ class StopFlag:
     ) -> None:
         self._before = frozenset(before)
         self._keys = [
-            (queue.store, queue.key.tenant, (RESERVED_KEY_PREFIX, "fleets", queue.key.name, fleet))
+            (queue.store, queue.key.tenant, reserved_key(KeyFamily.FLEETS, queue.key.name, fleet))
             for queue in queues
         ]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ackline.core.errors import StoreError
 from ackline.core.ids import new_id
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.store.address import StoreAddress
@@ -64,7 +64,7 @@ class LakeClaim:
     ) -> None:
         self._store, self._tenant = queues.store, queues.tenant
         self._lake = lake
-        self._key = (RESERVED_KEY_PREFIX, "spark", "lakes", lake)
+        self._key = reserved_key(KeyFamily.SPARK, "lakes", lake)
         self._path = path
         self._clock, self._pause = clock, pause
         self._lock = threading.Lock()

@@ -12,8 +12,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ackline.core.job import QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
-from ackline.stores.contract import QUEUE_KEYS
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 
 SCHEMA = 1
 """The version of this layout of keys."""
@@ -86,7 +85,7 @@ class KeyNames(msgspec.Struct, frozen=True):
 
     def base_of_key(self, tenant: str, key: tuple[str, ...]) -> str:
         """The base name of a key, or of all keys that start with it."""
-        if key[:2] == (RESERVED_KEY_PREFIX, QUEUE_KEYS) and len(key) > 2:
+        if key[:2] == reserved_key(KeyFamily.QUEUE) and len(key) > 2:
             return self.queue_keys_base(QueueKey(tenant, key[2]))
         return self.key_values_base(tenant)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ackline.core.job import QueueKey
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.spark.store.page_size import MAX_BATCH
 from ackline.spark.streams.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
@@ -19,7 +19,7 @@ _decode_jobs = msgspec.msgpack.Decoder(PendingBatch).decode
 
 def key_prefix(queue: QueueKey) -> tuple[str, ...]:
     """The prefix of the keys of a queue's streams: a section follows, then the stream."""
-    return (RESERVED_KEY_PREFIX, "claims", queue.name)
+    return reserved_key(KeyFamily.CLAIMS, queue.name)
 
 
 def list_streams(store: Store, queue: QueueKey) -> dict[str, StreamState]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.core.reserved_keys import KeyFamily, reserved_key
 from ackline.queues import Queues
 from ackline.stores.contract import KeyValue, KeyWrite, find_key
 
@@ -18,7 +18,7 @@ class StreamRecords:
 
     def __init__(self, queues: Queues, kind: str) -> None:
         self._store, self._tenant = queues.store, queues.tenant
-        self._prefix = (RESERVED_KEY_PREFIX, "spark", kind)
+        self._prefix = reserved_key(KeyFamily.SPARK, kind)
 
     def find(self, stream: str) -> KeyValue | None:
         """The record about a stream."""
