@@ -99,9 +99,9 @@ class TestRank:
         driver.configure(ageing=ageing)
         return ageing
 
-    @pytest.mark.parametrize("surely_new", [False, True])
+    @pytest.mark.parametrize("assume_new", [False, True])
     def test_of_new_jobs(
-        self, driver: QueueDriver, chance: random.Random, ageing: float, surely_new: bool
+        self, driver: QueueDriver, chance: random.Random, ageing: float, assume_new: bool
     ) -> None:
         for size in (1, 1, 1, 1, 1, 1, 2, 2, 5):
             now = some_time(driver, chance)
@@ -113,7 +113,7 @@ class TestRank:
                     chance.randint(0, 9),
                     chance.choice((0.0, 0.0, 3.3)),
                     options=Options(group=chance.choice((None, "g"))),
-                    assume_new=surely_new,
+                    assume_new=assume_new,
                 )
                 for n in range(size)
             ]
@@ -128,7 +128,7 @@ class TestRank:
         for priority in range(10):
             now = some_time(driver, chance)
             ids = [f"{priority}-{n}" for n in range(3)]
-            driver.enqueue_all(ids, priority=priority, surely_new=True)
+            driver.enqueue_all(ids, priority=priority, assume_new=True)
             assert [position_of(driver, id) for id in ids] == [rank(now, priority, ageing)] * 3
 
     def test_of_promoted_jobs(
@@ -215,8 +215,8 @@ def test_which_drafts_replace_a_job(driver: QueueDriver, state: State) -> None:
     cases = list(itertools.product(KINDS, replaces, (False, True)))
     for number, (kind, _, _) in enumerate(cases):
         bring(driver, str(number), kind, state)
-    for number, (kind, replaced, surely_new) in enumerate(cases):
-        new = draft(str(number), kind="other", replaces=replaced, surely_new=surely_new)
+    for number, (kind, replaced, assume_new) in enumerate(cases):
+        new = draft(str(number), kind="other", replaces=replaced, assume_new=assume_new)
         [receipt] = driver.store.enqueue(driver.queue, [new])
         assert receipt.accepted is not keeps_id(new, state, kind)
         assert receipt.state is (State.QUEUED if receipt.accepted else state)

@@ -24,7 +24,6 @@ from typing import (
     overload,
 )
 
-from ackline import queues as stores
 from ackline.aio import AsyncQueues
 from ackline.app.middleware import Middleware
 from ackline.app.task import AsyncTask, BaseTask, EnqueueRequest, Task
@@ -37,6 +36,7 @@ from ackline.queue import Queue
 from ackline.queue.drafts.builder import TaskOptions
 from ackline.queue.handlers import handler_policy, import_path_of, is_async
 from ackline.queues import Queues
+from ackline.queues import open as open_queues
 from ackline.stores.registry import StoreSource
 from ackline.worker.lifespan import LifespanFunction, require_lifespan
 
@@ -271,7 +271,7 @@ class App:
                 raise ConfigError(
                     f"no store is named: pass a URL to App or open, or set {STORE_VARIABLE}"
                 )
-            self.use(stores.open(url, tenant=tenant or self._tenant, token=token))
+            self.use(open_queues(url, tenant=tenant or self._tenant, token=token))
         return self
 
     def use(self, queues: Queues) -> None:

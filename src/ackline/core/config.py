@@ -247,7 +247,6 @@ def _override(wider: ResolvedPolicy, narrower: Policy | Options) -> ResolvedPoli
         if (value := getattr(narrower, name, None)) is not None
     }
     backoff = given.get("backoff")
-    if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in given:
-        # A schedule lists the waits between attempts, so it also says how many there are.
-        given["max_attempts"] = len(backoff.delays) + 1
+    if backoff is not None and backoff.attempts is not None:
+        given.setdefault("max_attempts", backoff.attempts)
     return msgspec.structs.replace(wider, **given) if given else wider

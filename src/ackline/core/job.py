@@ -100,8 +100,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
             if sum(len(str(text)) for text in texts) > MAX_OPTIONS_LENGTH:
                 raise InvalidOption(
                     f"headers, keys_if_undelivered and trace may have {MAX_OPTIONS_LENGTH:,} "
-                    f"characters "
-                    "together: put what is larger into the payload"
+                    "characters together: put what is larger into the payload"
                 )
 
 

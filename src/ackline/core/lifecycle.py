@@ -697,6 +697,11 @@ def request_cancel(id: str, by: str = "") -> Transition:
     return Transition(id, Act.REQUEST_CANCEL, by=truncate_note(by))
 
 
+def state_after_redrive(delay: float) -> State:
+    """The state of a redriven job that is to run after this delay."""
+    return State.SCHEDULED if delay > 0 else State.QUEUED
+
+
 def redrive(
     id: str,
     delay: float = 0.0,
@@ -709,9 +714,15 @@ def redrive(
 
     With a token, only if it failed under that token; with a change, it is edited in the same step.
     """
-    to = State.SCHEDULED if delay > 0 else State.QUEUED
     return Transition(
-        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=truncate_note(by)
+        id,
+        Act.REDRIVE,
+        state_after_redrive(delay),
+        token,
+        delay=delay,
+        attempts=0,
+        edit=change,
+        by=truncate_note(by),
     )
 
 

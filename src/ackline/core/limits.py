@@ -68,9 +68,8 @@ def reject_reserved_id(id: str, request: str | None) -> None:
     """Raise for an id that is reserved for requests with an Idempotency-Key."""
     if id.startswith(IDEMPOTENCY_ID_PREFIXES) and request is None:
         raise InvalidName(
-            f"ids that begin with {' or '.join(IDEMPOTENCY_ID_PREFIXES)} belong to jobs that "
-            f"were enqueued with an "
-            "Idempotency-Key: choose another id"
+            f"ids that begin with {' or '.join(IDEMPOTENCY_ID_PREFIXES)} belong to jobs that were "
+            "enqueued with an Idempotency-Key: choose another id"
         )
 
 

@@ -47,6 +47,11 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if self.shape == "schedule" and not self.delays:
             raise InvalidOption("a backoff schedule needs at least one delay")
 
+    @property
+    def attempts(self) -> int | None:
+        """How many attempts a schedule allows, as it lists the waits between them."""
+        return len(self.delays) + 1 if self.shape == "schedule" else None
+
     def delay(self, attempt: int, random: _random.Random) -> float:
         """Seconds to wait after the given attempt (1 is the first) has failed."""
         return self._jittered(min(self.cap, self._plain(max(attempt, 1))), random)

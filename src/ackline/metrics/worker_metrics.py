@@ -24,7 +24,7 @@ from ackline.worker.leased_jobs import COMPLETE
 
 if TYPE_CHECKING:
     from ackline.worker import WorkerStats
-    from ackline.worker.leased_jobs import JobObserver, LeasedJob, Settled
+    from ackline.worker.leased_jobs import EndedJob, JobObserver, LeasedJob
 
 
 class ObservedWorker(Protocol):
@@ -72,7 +72,9 @@ class WorkerMetrics(Collector):
         """What the workers are doing."""
         return [worker.stats() for worker in self._workers]
 
-    def settled(self, key: QueueKey, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+    def settled(
+        self, key: QueueKey, batch: Sequence[EndedJob], verdicts: Sequence[Verdict]
+    ) -> None:
         """Count outcomes; called by the worker for each batch that the store has answered."""
         # Written out, as this is done for each job: see `DurationHistogram.add`.
         with self._lock:

@@ -45,7 +45,7 @@ from ackline.stores.contract import (
     DirectDelivery,
 )
 from ackline.worker.fair_share import FairShare
-from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, Settled
+from ackline.worker.leased_jobs import EndedJob, LeasedJob, LeasedJobs
 from ackline.worker.prefetch import Prefetch
 
 logger = logging.getLogger("ackline")
@@ -255,7 +255,7 @@ class ClaimLoop:
 
     # --- calls to the store ---
 
-    def settle_and_claim(self, batch: Sequence[Settled], want: int) -> list[Record]:
+    def settle_and_claim(self, batch: Sequence[EndedJob], want: int) -> list[Record]:
         """Settle these outcomes, and claim up to `want` jobs."""
         transitions = [transition for _, transition in batch]
         if self.leased.progress.unsaved:
@@ -279,7 +279,7 @@ class ClaimLoop:
         fields = msgspec.structs.asdict(request)
         return DeliverableClaim(**fields, listener=self._delivery, free_capacity=free)
 
-    def _settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+    def _settled(self, batch: Sequence[EndedJob], verdicts: Sequence[Verdict]) -> None:
         self.store_failing = False
         if batch:
             self._prefetch.count_settled(len(batch))
@@ -465,7 +465,7 @@ class ClaimThread:
         finally:
             self.phase = Phase.CALLING
 
-    def _settle_one_by_one(self, batch: list[Settled]) -> None:
+    def _settle_one_by_one(self, batch: list[EndedJob]) -> None:
         """Settle one by one, so that an outcome that is rejected does not block the others."""
         leased = self._leased
         for job, transition in batch:

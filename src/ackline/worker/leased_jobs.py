@@ -141,13 +141,15 @@ class LeasedJob(Job[Any]):
 COMPLETE = Act.COMPLETE
 """Looking it up in its enum takes a noticeable time, for each job."""
 
-Settled = tuple[LeasedJob, Transition]
+EndedJob = tuple[LeasedJob, Transition]
 
 
 class JobObserver(Protocol):
     """Measures how jobs end, in the thread that settles them."""
 
-    def settled(self, key: QueueKey, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+    def settled(
+        self, key: QueueKey, batch: Sequence[EndedJob], verdicts: Sequence[Verdict]
+    ) -> None:
         """The store has answered to these outcomes."""
 
     def lost(self, key: QueueKey, job: LeasedJob) -> None:
@@ -158,7 +160,7 @@ class SettleBuffer:
     """Collects outcomes: executors put them in, the claim loop takes out batches."""
 
     def __init__(self, flush_at: int, flush_now: Callable[[], bool]) -> None:
-        self._settled: deque[Settled] = deque()
+        self._settled: deque[EndedJob] = deque()
         self._flush_at = flush_at
         self._flush_now = flush_now
         self._wake: Callable[[], None] = lambda: None
@@ -184,13 +186,13 @@ class SettleBuffer:
         """Wake the claim loop again for later outcomes; called before it reads the buffer."""
         self._wake_requested = False
 
-    def put_back(self, batch: list[Settled]) -> None:
+    def put_back(self, batch: list[EndedJob]) -> None:
         """Put back a batch that could not be sent; it is safe to send it again."""
         self._settled.extendleft(reversed(batch))
 
-    def take(self, limit: int) -> list[Settled]:
+    def take(self, limit: int) -> list[EndedJob]:
         """Remove and return the oldest outcomes, up to a limit."""
-        batch: list[Settled] = []
+        batch: list[EndedJob] = []
         try:
             while len(batch) < limit:
                 batch.append(self._settled.popleft())
@@ -271,7 +273,7 @@ class LeasedJobs:
         for job in batch:
             self.settle_buffer.put(job, lifecycle.release(job.record, job.policy, note))
 
-    def record_verdicts(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+    def record_verdicts(self, batch: Sequence[EndedJob], verdicts: Sequence[Verdict]) -> None:
         """Forget jobs that the store has answered for, and log how they ended."""
         self.jobs.difference_update([job for job, _ in batch])
         logs_all = self.log.logs_completed
@@ -297,7 +299,7 @@ class LeasedJobs:
             self.observer.lost(self.queue.key, job)
         return True
 
-    def drop_unstorable(self, batch: Sequence[Settled]) -> None:
+    def drop_unstorable(self, batch: Sequence[EndedJob]) -> None:
         """Forget jobs whose outcomes can no longer be stored."""
         if not batch:
             return

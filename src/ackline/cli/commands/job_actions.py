@@ -24,6 +24,7 @@ from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
 from ackline.core.errors import JobNotFound, WrongState
 from ackline.core.job import LIVE, State
+from ackline.core.lifecycle import state_after_redrive
 from ackline.maintenance import recover as recover_leases
 from ackline.queue import Queue
 
@@ -91,7 +92,7 @@ def redrive(
 
 def _redrive(queue: Queue[Any, Any], id: str, delay: float) -> str:
     queue.redrive(id, delay=delay, by=current_user())
-    return "scheduled" if delay else "queued again"
+    return "scheduled" if state_after_redrive(delay) is State.SCHEDULED else "queued again"
 
 
 @command("edit")

@@ -158,8 +158,7 @@ class DraftBuilder:
         if ttl is not None and ttl < MIN_AWAITED_RESULT_TTL:
             raise InvalidOption(
                 f"result_ttl must be at least {MIN_AWAITED_RESULT_TTL:g} s when waiting for the "
-                f"result, "
-                f"not {ttl:g}"
+                f"result, not {ttl:g}"
             )
         return draft
 

@@ -70,12 +70,12 @@ class ClaimSource:
         self._poll_at = math.inf
 
     @property
-    def promising(self) -> bool:
+    def worth_claiming(self) -> bool:
         """Whether a claim may bring jobs; after one that brought too few, once notified."""
         notified = self._wakeup is not None and self._wakeup.version != self._seen_version
         return self._has_more or notified or time.monotonic() >= self._poll_at
 
-    def mark_promising(self) -> None:
+    def mark_as_worth_claiming(self) -> None:
         """There may be something to claim again."""
         self._has_more = True
 
@@ -91,10 +91,10 @@ class ClaimSource:
         finally:
             self.share.return_unused(limit - (len(claimed.jobs) if claimed is not None else 0))
             if claimed is None:
-                self.mark_promising()  # the claim failed: nothing is known about the queue
+                self.mark_as_worth_claiming()  # the claim failed: nothing is known about the queue
         self._woken = len(claimed.jobs) == limit or claimed.may_have_more
         if self._woken:
-            self.mark_promising()
+            self.mark_as_worth_claiming()
         return claimed.jobs
 
     async def _claim(self, limit: int, max_bytes: int | None) -> ClaimResult:
@@ -205,7 +205,7 @@ class Claimer:
         A client that disconnects meanwhile gets nothing.
         """
         claimed, budget = list[InFlightJob](), ByteLimit(MAX_ANSWER_BYTES)
-        candidates = [source for source in self._sources.values() if source.promising]
+        candidates = [source for source in self._sources.values() if source.worth_claiming]
         try:
             while candidates and len(claimed) < limit and not budget.reached:
                 source, part = self._next(candidates, limit - len(claimed))
@@ -255,9 +255,9 @@ class Claimer:
             wakeups.callback(self._wake_others)  # this client may have been woken before it left
             yield
 
-    def mark_promising(self, queue: QueueKey) -> None:
+    def mark_as_worth_claiming(self, queue: QueueKey) -> None:
         """A claim from this queue may bring something again."""
-        self._sources[queue].mark_promising()
+        self._sources[queue].mark_as_worth_claiming()
 
     async def wait_for_notification(self, stream: StreamSignal, seconds: float) -> None:
         """Wait until a queue may have jobs, the stream is woken, or the time is up."""

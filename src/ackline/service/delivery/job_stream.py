@@ -93,7 +93,7 @@ class JobStream:
 
     def _on_capacity(self, queue: QueueKey) -> None:
         # A settled job may have made way for others of its group.
-        self._claims.mark_promising(queue)
+        self._claims.mark_as_worth_claiming(queue)
         self._stream.wake.set()
 
     async def _claim(self) -> list[InFlightJob]:

@@ -32,6 +32,7 @@ class GcPause:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._readers = 0
+        self._was_enabled = True
 
     def __enter__(self) -> None:
         self._count(1)
@@ -46,8 +47,13 @@ class GcPause:
 
     def _count(self, change: int) -> None:
         with self._lock:
+            if not self._readers:
+                self._was_enabled = gc.isenabled()
             self._readers += change
-            (gc.disable if self._readers else gc.enable)()
+            if self._readers:
+                gc.disable()
+            elif self._was_enabled:
+                gc.enable()
 
 
 gc_paused = GcPause()

@@ -61,10 +61,9 @@ def _column(key: QueueKey, records: Sequence[Record], field: pyarrow.Field) -> p
 
 
 def _own_attempts(options: Options) -> int | None:
-    if options.max_attempts is not None or options.backoff is None:
-        return options.max_attempts
-    # A schedule lists the waits between attempts, so it also says how many there are.
-    return len(options.backoff.delays) + 1 if options.backoff.delays else None
+    if options.max_attempts is None and options.backoff is not None:
+        return options.backoff.attempts
+    return options.max_attempts
 
 
 def timestamp_array(seconds: Iterable[float | None]) -> pyarrow.Array:

@@ -21,7 +21,7 @@ import msgspec
 from ackline.core.errors import CannotJoin, StoreError
 from ackline.core.events import Act, Entry
 from ackline.core.job import NO_OPTIONS, QueueKey, Record, State
-from ackline.core.lifecycle import Transition, Verdict
+from ackline.core.lifecycle import Transition, Verdict, rank
 from ackline.stores.contract import ClaimRequest, ClaimResult
 from ackline.stores.postgres import queries
 from ackline.stores.postgres.apply import NeedsLookup, apply
@@ -54,6 +54,8 @@ from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import SETTLING_ACTS, STATES_BY_CODE, decode_options
 
+logger = logging.getLogger("ackline")
+
 _SAME, _DUE, _SCANNED, _RANK, _JOB, _KIND_ID, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = range(9, 16)
 _WORKER, _STARTED, _ACT = range(16, 19)
@@ -76,7 +78,7 @@ def promote(tx: Transaction, cached: CachedQueue, limit: int) -> int:
         changes.entries.append(
             Entry(Act.PROMOTE, id.decode(), decode_name(kind), source, State.QUEUED, attempts)
         )
-        position = (at - priority * cached.settings.ageing, num)
+        position = (rank(at, priority, cached.settings.ageing), num)
         lane = (kind_id, FIRST_PROMOTED_LANE + priority)
         first_positions[lane] = min(position, first_positions.get(lane, position))
     for (kind_id, lane_number), position in first_positions.items():
@@ -451,8 +453,6 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
 
 
 # --- the whole call ---
-
-logger = logging.getLogger("ackline")
 
 LOCKED_GROUP_DELAYS = (0.001, 0.002, 0.004, 0.008)
 """Seconds to wait before each retry at a locked group; most locks are released sooner."""

@@ -34,6 +34,8 @@ from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.io.pipeline import ByteStrings, Connection, Ints
 from ackline.stores.postgres.io.transaction import Transaction
 
+logger = logging.getLogger("ackline")
+
 POLL_INTERVAL = 0.25
 """Seconds between checks of a listener while no notifications arrive."""
 
@@ -72,9 +74,8 @@ class _NotifyListener:
         """Whether it waits for this subject."""
         return subject in self._subjects
 
-    def is_waiting(self, now: float, within: float) -> bool:
-        """Whether a caller waits, or did so less than `within` seconds ago."""
-        del now, within
+    def is_waiting(self, _now: float, _within: float) -> bool:
+        """Whether a caller waits, or did so less than some seconds ago; here, always."""
         return True
 
     def unregister_all(self) -> None:
@@ -209,8 +210,6 @@ class PostgresSubscription(_NotifyListener):
     def wait(self, timeout: float) -> Collection[contract.Subject] | None:
         return self._wait_for_wakeup(timeout)
 
-
-logger = logging.getLogger("ackline")
 
 RENEW_INTERVAL = 15.0
 """Seconds after which a process renews its rows, and checks that the connection works."""

@@ -316,7 +316,7 @@ class Scripts:
             self.create_queue(queue)
         raise StoreUnavailable(
             f"queue {queue} was dropped {CREATE_ATTEMPTS} times while it was being used; nothing "
-            f"was changed"
+            "was changed"
         )
 
     def _run_by(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:

@@ -52,13 +52,13 @@ def draft(
     priority: int = DEFAULT_PRIORITY,
     delay: float = 0.0,
     run_at: float | None = None,
-    surely_new: bool = False,
+    assume_new: bool = False,
     replaces: frozenset[str] | None = None,
     **options: Any,
 ) -> Draft:
     """A job to enqueue; all further keyword arguments are its `Options`."""
     return Draft(
-        id, kind, payload, priority, delay, run_at, Options(**options), surely_new, replaces
+        id, kind, payload, priority, delay, run_at, Options(**options), assume_new, replaces
     )
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from ackline.core.errors import JobNotFound
 from ackline.core.job import Record, State
+from ackline.core.lifecycle import state_after_redrive
 from ackline.journal_views.timeline import timeline as read_timeline
 from ackline.queue import Job
 from ackline.queue import Queue as AnyQueue
@@ -263,7 +264,7 @@ async def redrive_job(
     """Move a job from the DLQ back into its queue, with all its attempts."""
     job_queue, _ = await caller.job(queue, id, Permission.REDRIVE)
     await job_queue.redrive(id, delay=data.delay, by=caller.by)
-    return JobStateDocument(id, State.SCHEDULED if data.delay else State.QUEUED)
+    return JobStateDocument(id, state_after_redrive(data.delay))
 
 
 @patch(

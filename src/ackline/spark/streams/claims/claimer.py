@@ -39,7 +39,7 @@ class Claimer:
         self._budget: int | None = None
         self._page_size = AdaptivePageSize(MAX_BATCH)
 
-    def stop_at_present(self) -> None:
+    def stop_at_current_jobs(self) -> None:
         """Claim no more jobs than there are now, including those whose leases expire."""
         counts = self._queue.counts()
         self._budget = sum(counts[state] for state in LIVE)

@@ -97,7 +97,7 @@ class ClaimCoordinator:
         if self._state_uncertain:
             self._reload()
 
-    def adopt(self, generation: str) -> None:
+    def use_generation(self, generation: str) -> None:
         """Settle on this generation, of which Spark has logged an offset."""
         state = self.manifest_store.state
         if state.offered_generation:
@@ -109,9 +109,9 @@ class ClaimCoordinator:
         """Stop extending leases; until they lapse, the next driver can take them over."""
         self._renewer.stop()
 
-    def stop_at_present(self) -> None:
+    def stop_at_current_jobs(self) -> None:
         """Claim no more jobs than there are now, including those whose leases expire."""
-        self._claimer.stop_at_present()
+        self._claimer.stop_at_current_jobs()
 
     def settle(self, batch: int) -> None:
         """Complete the jobs up to this micro-batch, which Spark has committed. Safe to repeat."""

@@ -68,7 +68,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Claim no more jobs than are waiting now."""
-        self._retrying(ClaimCoordinator.stop_at_present)
+        self._retrying(ClaimCoordinator.stop_at_current_jobs)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Settle what is committed, then claim the next micro-batch.
@@ -151,7 +151,7 @@ class ClaimsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Take over the stream with an offset that Spark has logged, if it is accepted."""
         claims.begin(accept)
         if logged["batch"]:
-            claims.adopt(logged["generation"])
+            claims.use_generation(logged["generation"])
 
     def _offset(self, generation: str, batch: int) -> dict[str, Any]:
         return {

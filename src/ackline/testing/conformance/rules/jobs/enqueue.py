@@ -142,7 +142,7 @@ class EnqueueRules(StoreCase):
         before = driver.get("a")
 
         for kinds in (frozenset[str](), frozenset({"other"})):
-            refused = driver.enqueue("a", kind="other", surely_new=True, replaces=kinds)
+            refused = driver.enqueue("a", kind="other", assume_new=True, replaces=kinds)
             assert refused == Receipt("a", False, state)
         assert driver.get("a") == before
         assert driver.enqueue("a", kind="other", replaces=frozenset({"other", "mail"})).accepted
@@ -239,7 +239,7 @@ class EnqueueRules(StoreCase):
     def test_a_wrong_hint_that_ids_are_new_makes_no_second_job(self, driver: QueueDriver) -> None:
         """Rule 6: a false negative of the dedup filter makes no second job."""
         driver.enqueue("a", payload=b"old")
-        drafts = [draft(id, surely_new=True) for id in ("b", "a", "b")]
+        drafts = [draft(id, assume_new=True) for id in ("b", "a", "b")]
 
         receipts = driver.store.enqueue(driver.queue, drafts)
 

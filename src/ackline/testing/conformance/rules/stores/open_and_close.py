@@ -201,16 +201,16 @@ class SharedRules(StoreCase):
         assert driver.complete(zombie) == Verdict(False, State.PROCESSING)
         assert driver.complete(job) == Verdict(True, State.COMPLETED)
 
-    @pytest.mark.parametrize("surely_new", [False, True])
+    @pytest.mark.parametrize("assume_new", [False, True])
     def test_a_queue_dropped_by_another_handle_is_created_again(
-        self, driver: QueueDriver, other: QueueDriver, surely_new: bool
+        self, driver: QueueDriver, other: QueueDriver, assume_new: bool
     ) -> None:
         driver.enqueue("a")
         driver.store.purge(driver.queue, Filter(), 10)
         driver.configure(max_jobs=1)
         assert other.store.drop(other.queue)
 
-        assert all(receipt.accepted for receipt in driver.enqueue_all("bc", surely_new=surely_new))
+        assert all(receipt.accepted for receipt in driver.enqueue_all("bc", assume_new=assume_new))
 
         assert other.counts() == {State.QUEUED: 2}
         assert other.claim_ids() == ["b", "c"]
