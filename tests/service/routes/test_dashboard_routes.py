@@ -70,7 +70,16 @@ class TestPage:
 
     @pytest.mark.parametrize(
         "path",
-        ["", "/nope", "/nope/", "/nope.json", "/v1/nope", "/docs/nope", "/openapi.json/nope"],
+        [
+            "",
+            "/nope",
+            "/nope/",
+            "/nope.json",
+            "/v1/nope",
+            "/docs/nope",
+            "/openapi.json/openapi.json",
+            "/openapi.json/nope",
+        ],
     )
     @pytest.mark.parametrize("base", ["/api", "/keyval/api"])
     def test_an_unknown_path_of_the_api_is_a_problem_and_not_a_page(self, base, path):

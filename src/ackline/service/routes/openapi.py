@@ -94,15 +94,16 @@ def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> 
     return "".join(parts)
 
 
-async def _refuse_paths_below(request: Request[Any, Any, Any]) -> Response[None] | None:
-    """Litestar would answer them with a page of its own."""
-    if request.path_params:
-        raise NotFound(f"there is no {request.scope['path']}")
-    return await prepare(request)
-
-
 def openapi_config(base: str) -> OpenAPIConfig:
     """Serve the document below the base path."""
+    path = f"{base}/openapi.json"
+
+    async def refuse_other_paths(request: Request[Any, Any, Any]) -> Response[None] | None:
+        """Below it, Litestar answers with the document again, or a page of its own."""
+        if request.scope["path_template"] != path:
+            raise NotFound(f"there is no {request.scope['path']}")
+        return await prepare(request)
+
     return OpenAPIConfig(
         title="Ackline",
         version=version("ackline"),
@@ -111,10 +112,10 @@ def openapi_config(base: str) -> OpenAPIConfig:
         # The empty one: without auth, on this machine, no credentials are needed.
         security=[{"bearer": []}, {}],
         openapi_router=Router(
-            f"{base}/openapi.json",
+            path,
             route_handlers=[],
             opt=NO_AUTH,
-            before_request=_refuse_paths_below,
+            before_request=refuse_other_paths,
             include_in_schema=False,
         ),
         render_plugins=[OpenApiJson(path="/")],
