@@ -59,7 +59,7 @@ def refused(request: pytest.FixtureRequest, queues: Queues) -> Iterator[Try]:
         ("snooze", (1,)),
         ("release", ()),
         ("extend", (1,)),
-        ("progress", (1,)),
+        ("report", (1,)),
     ],
 )
 def test_what_is_no_job_is_not_settled(refused: Try, act: str, more: Any, given: Any) -> None:
