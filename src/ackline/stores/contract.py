@@ -479,9 +479,12 @@ class Store(Protocol):
         """Apply the transitions whose guard holds; the others change nothing."""
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
-        """Record a worker's heartbeat and extend its leases.
+        """Record a worker's heartbeat and extend leases; without a heartbeat, only extend them.
 
         A lapsed lease is not revived, and no lease is shortened (`extended_deadline`).
         """

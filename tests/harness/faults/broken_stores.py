@@ -46,7 +46,10 @@ class DropsHeartbeatReplies(WrappedStore):
     """Not broken, but a worker never learns that it has lost leases, and so settles too late."""
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         super().heartbeat(queue, heartbeat, extensions)
         return HeartbeatReply([], [])

@@ -69,7 +69,10 @@ class WrappedStore:
         return self.inner.join(connection)
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         return self.inner.heartbeat(queue, heartbeat, extensions)
 

@@ -10,9 +10,12 @@ from ackline.stores.contract import Heartbeat, HeartbeatReply, LeaseExtension
 
 
 def heartbeat(
-    caller: Caller, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+    caller: Caller,
+    queue: QueueKey,
+    heartbeat: Heartbeat | None,
+    extensions: Sequence[LeaseExtension],
 ) -> HeartbeatReply:
-    """Record a worker's heartbeat and extend its leases; those of other kinds count as lost."""
+    """Record a worker's heartbeat and extend leases; those of other kinds count as lost."""
     store = caller.runtime.store
     if caller.principal.kinds is None:
         return store.heartbeat(queue, heartbeat, extensions)

@@ -123,12 +123,14 @@ def _apply(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:
-    heartbeat: Heartbeat = given["heartbeat"]
-    require_name("worker", heartbeat.id)
-    require_seconds("ttl", heartbeat.ttl)
     extensions: list[LeaseExtension] = given["extensions"]
     for extension in extensions:
         require_seconds("seconds", extension.seconds)
+    heartbeat: Heartbeat | None = given["heartbeat"]
+    if heartbeat is None:
+        return {}
+    require_name("worker", heartbeat.id)
+    require_seconds("ttl", heartbeat.ttl)
     host = escape_invalid_unicode(heartbeat.host[:MAX_NAME_BYTES])
     return {"heartbeat": msgspec.structs.replace(heartbeat, host=host)}
 

@@ -120,7 +120,10 @@ class HttpStore:
         )
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         lost, cancelled = list[int](), list[int]()
         batch_size = self._client.limits.max_batch

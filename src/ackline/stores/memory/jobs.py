@@ -140,15 +140,15 @@ def _next_at(data: QueueData, now: float) -> float | None:
 def heartbeat(
     store: StoreData,
     queue: QueueKey,
-    heartbeat: Heartbeat,
+    heartbeat: Heartbeat | None,
     extensions: Sequence[LeaseExtension],
     now: float,
 ) -> HeartbeatReply:
     """Record a worker's heartbeat and extend its leases."""
     data = store.ensure_queue(queue)
-    if heartbeat.ttl > 0:
+    if heartbeat is not None and heartbeat.ttl > 0:
         data.workers[heartbeat.id] = WorkerEntry(heartbeat, now, now + heartbeat.ttl)
-    else:
+    elif heartbeat is not None:
         data.workers.pop(heartbeat.id, None)
 
     def find(id: str) -> JobLease[StoredJob] | None:

@@ -125,7 +125,10 @@ class MemoryStore:
         return refuse_to_join("memory")
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         return self._write(jobs.heartbeat, queue, heartbeat, extensions)
 

@@ -33,7 +33,10 @@ class ExtendResult(NamedTuple):
 
 
 def save_heartbeat(
-    engine: Engine, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+    engine: Engine,
+    queue: QueueKey,
+    heartbeat: Heartbeat | None,
+    extensions: Sequence[LeaseExtension],
 ) -> HeartbeatReply:
     """Record that a worker is alive, and extend its leases.
 
@@ -61,8 +64,10 @@ def _extend_again(
 
 
 def _save_and_extend(
-    tx: Transaction, cached: CachedQueue, heartbeat: Heartbeat, extensions: Extensions
+    tx: Transaction, cached: CachedQueue, heartbeat: Heartbeat | None, extensions: Extensions
 ) -> ExtendResult:
+    if heartbeat is None:
+        return _extend(tx, cached, extensions)
     name = {"queue": cached.num, "id": heartbeat.id.encode()}
     if heartbeat.ttl > 0:
         values = {

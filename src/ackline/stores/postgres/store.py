@@ -124,7 +124,10 @@ class PostgresStore:
         return PostgresJoinContext(self._engine, connection)
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         return save_heartbeat(self._engine, queue, heartbeat, extensions)
 

@@ -204,9 +204,15 @@ def _verdicts(transitions: Sequence[Transition], applied: ApplyAnswer) -> list[V
 
 
 def heartbeat(
-    scripts: Scripts, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+    scripts: Scripts,
+    queue: QueueKey,
+    heartbeat: Heartbeat | None,
+    extensions: Sequence[LeaseExtension],
 ) -> HeartbeatReply:
-    """Record that a worker is alive, and extend its leases."""
-    packed = _encode(heartbeat) if heartbeat.ttl > 0 else b""
-    lost, cancelled = scripts.heartbeat(queue, heartbeat.id, packed, heartbeat.ttl, extensions)
+    """Record that a worker is alive, and extend leases."""
+    worker, ttl, packed = "", 0.0, b""
+    if heartbeat is not None:
+        worker, ttl = heartbeat.id, heartbeat.ttl
+        packed = _encode(heartbeat) if ttl > 0 else b""
+    lost, cancelled = scripts.heartbeat(queue, worker, packed, ttl, extensions)
     return HeartbeatReply(lost, cancelled)

@@ -170,7 +170,10 @@ class RedisStore:
         return refuse_to_join("Redis")
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         return jobs.heartbeat(self._scripts, queue, heartbeat, extensions)
 

@@ -251,17 +251,17 @@ def lapsed(writer: QueueWriter, now: float) -> list[Record]:
 def heartbeat(
     tx: Transaction,
     queue: QueueKey,
-    heartbeat: Heartbeat,
+    heartbeat: Heartbeat | None,
     extensions: Sequence[LeaseExtension],
     now: float,
 ) -> HeartbeatReply:
     """Record a worker's heartbeat and extend its leases."""
     writer = ensure_queue(tx, queue)
-    if heartbeat.ttl > 0:
+    if heartbeat is not None and heartbeat.ttl > 0:
         packed = encode_heartbeat(heartbeat)
         values = (writer.num, heartbeat.id, packed, now, now + heartbeat.ttl)
         tx.execute(sql("save_heartbeat"), values)
-    else:
+    elif heartbeat is not None:
         tx.execute(sql("remove_worker"), (writer.num, heartbeat.id))
     return _extend(writer, extensions, now)
 

@@ -170,7 +170,10 @@ class SqliteStore:
         return refuse_to_join("SQLite")
 
     def heartbeat(
-        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        heartbeat: Heartbeat | None,
+        extensions: Sequence[LeaseExtension],
     ) -> HeartbeatReply:
         return self._engine.write(
             lambda tx: claim.heartbeat(tx, queue, heartbeat, extensions, self._clock.now())

@@ -131,16 +131,18 @@ async def extend_leases(
     )
 
 
-def _heartbeat(data: ExtendBody) -> Heartbeat:
-    """The heartbeat; without a `ttl` it is of no worker, and only extends leases."""
+def _heartbeat(data: ExtendBody) -> Heartbeat | None:
+    """The worker's heartbeat; without a `ttl`, leases are only extended."""
+    if data.ttl is None:
+        return None
     return Heartbeat(
-        id=data.worker if data.ttl is not None else "nobody over http",
+        id=data.worker,
         host=data.host,
         pid=data.pid,
         started_at=0.0,
         concurrency=data.concurrency,
         kinds=tuple(data.kinds) if data.kinds is not None else None,
-        ttl=data.ttl or 0.0,
+        ttl=data.ttl,
     )
 
 

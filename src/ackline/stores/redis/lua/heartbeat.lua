@@ -1,7 +1,7 @@
--- Record that a worker is alive, and extend its leases. A lapsed lease is not revived, and one that
+-- Record that a worker is alive, and extend leases. A lapsed lease is not revived, and one that
 -- was extended further keeps its deadline.
 --
--- ARGV[2]   the worker's id
+-- ARGV[2]   the worker's id, or '' to only extend leases
 -- ARGV[3]   its heartbeat (packed), or '' if it has stopped
 -- ARGV[4]   seconds for which it counts as alive
 -- ARGV[5…]  the leases: id, token, seconds
@@ -18,9 +18,9 @@ end
 allow_when_full()
 
 local workers = queue.base .. ':workers'
-if ARGV[3] == '' then
+if ARGV[3] == '' and ARGV[2] ~= '' then
   redis.call('HDEL', workers, ARGV[2])
-else
+elseif ARGV[2] ~= '' then
   redis.call('HSET', workers, ARGV[2], struct.pack('>dd', now, now + tonumber(ARGV[4])) .. ARGV[3])
 end
 

@@ -14,7 +14,7 @@ from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Edit, cancel, edit, redrive, release, snooze
 from ackline.core.retry import Backoff, exponential
 from ackline.queue.transfer.snapshot import snapshot_jobs
-from ackline.stores.contract import Filter, NextDue
+from ackline.stores.contract import Filter, LeaseExtension, NextDue
 from ackline.testing.conformance.case import StoreCase
 from ackline.testing.conformance.driver import LEASE, QueueDriver, policy_of
 
@@ -195,6 +195,18 @@ class NextDueRules(StoreCase):
         driver.sweep()
 
         assert driver.store.next_due([driver.queue]) == [NextDue(None, None)]
+
+    def test_leases_can_be_extended_without_a_worker(self, driver: QueueDriver) -> None:
+        now = driver.clock.now()
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(10.0)
+        extensions = [LeaseExtension(job.id, job.token, LEASE), LeaseExtension("b", 1, LEASE)]
+
+        reply = driver.store.heartbeat(driver.queue, None, extensions)
+
+        assert reply.lost == [1]
+        assert driver.get("a").deadline == now + 10.0 + LEASE
+        assert driver.store.workers([driver.queue]) == [[]]
 
     def test_an_extended_lease_counts_with_its_new_end(self, driver: QueueDriver) -> None:
         now = driver.clock.now()
