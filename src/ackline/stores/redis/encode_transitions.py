@@ -112,7 +112,9 @@ class TransitionEncoder:
                 _binary_string(encode_key(key)) for key in transition.undelivered_keys
             ]
             or None,
-            "plain_completion": act is _COMPLETE and not transition.has_callback,
+            "plain_completion": act is _COMPLETE
+            and transition.token is not None
+            and not transition.has_callback,
             "repeatable": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:

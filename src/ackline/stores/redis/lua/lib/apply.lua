@@ -19,7 +19,7 @@
 --   undelivered_keys       to be written with the payload as their value, if it fails for good
 --   target                 of a move: {base, registry, entry, settings} of the other queue
 --   moved                  of a move: the names of this queue and the other
---   plain_completion       a completion without a callback; no id of the run comes twice
+--   plain_completion       a completion with a token and no callback; no id of the run comes twice
 --   repeatable             if it is refused, return how the last lease ended: it may be a repeat
 
 -- The most attempts in the history of one job.
