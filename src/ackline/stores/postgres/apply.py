@@ -22,7 +22,7 @@ from ackline.stores.postgres.job_rows import (
     job_row,
 )
 from ackline.stores.postgres.leases import JobLookup, Lease
-from ackline.stores.postgres.queue_cache import CachedJob, CachedQueue, QueueCache
+from ackline.stores.postgres.queue_cache import JOB_NUMBER, CachedJob, CachedQueue, QueueCache
 from ackline.stores.postgres.scan_position import UNORDERED_LANE
 from ackline.stores.shared.apply import AppliedChange, ApplyPlan
 from ackline.stores.shared.key_encoding import encode_key
@@ -96,13 +96,13 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         leases, cached_jobs = self._lookup.leases, self._cached.jobs
         leases_by_id: dict[int, Lease] = {}
         for index, transition in enumerate(transitions):
-            body = cached_jobs.get(transition.id) if transition.act is _COMPLETE else None
-            lease = leases.find(body[0]) if body is not None else None
-            if body is None or lease is None or lease.token != transition.token:
+            cached_job = cached_jobs.get(transition.id) if transition.act is _COMPLETE else None
+            lease = leases.find(cached_job[JOB_NUMBER]) if cached_job is not None else None
+            if cached_job is None or lease is None or lease.token != transition.token:
                 others.append((index, transition))
                 continue
             leases_by_id[id(lease)] = lease
-            completed.setdefault(id(lease), []).append((index, transition, body))
+            completed.setdefault(id(lease), []).append((index, transition, cached_job))
         for number, lease in leases_by_id.items():
             self._finish_many(lease, completed[number])
         return others
@@ -125,7 +125,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             "worker": worker.encode(),
             "started": lease.started,
             "now": now,
-            "jobs": Ints([body[0] for _, _, body in completed]),
+            "jobs": Ints([cached_job[JOB_NUMBER] for _, _, cached_job in completed]),
             "times": Floats([now + transition.keep for _, transition, _ in completed]),
             "attempts": Ints(attempts),
             "results": ByteStrings([transition.result for _, transition, _ in completed]),

@@ -41,7 +41,12 @@ from ackline.stores.postgres.leases import (
     read_leases,
     request_leases,
 )
-from ackline.stores.postgres.queue_cache import CachedQueue, decode_name, queue_parameters
+from ackline.stores.postgres.queue_cache import (
+    JOB_GROUP,
+    CachedQueue,
+    decode_name,
+    queue_parameters,
+)
 from ackline.stores.postgres.scan_position import (
     FIRST_PROMOTED_LANE,
     UNORDERED_LANE,
@@ -678,7 +683,11 @@ def _cannot_change_ready_jobs(cached: CachedQueue, transitions: Sequence[Transit
         return False
     cached_jobs = cached.jobs
     for transition in transitions:
-        body = cached_jobs.get(transition.id)
-        if transition.act is not Act.COMPLETE or body is None or body[2] is not None:
+        cached_job = cached_jobs.get(transition.id)
+        if (
+            transition.act is not Act.COMPLETE
+            or cached_job is None
+            or cached_job[JOB_GROUP] is not None
+        ):
             return False
     return True

@@ -141,8 +141,8 @@ class JobRow(MutableJob):
 
     __slots__ = ("old_table", "table")
 
-    def __init__(self, id: str, body: CachedJob) -> None:
-        num, kind, group, priority = body
+    def __init__(self, id: str, cached_job: CachedJob) -> None:
+        num, kind, group, priority = cached_job
         super().__init__(num, id, kind, group, priority)
         self.table = self.old_table = NO_TABLE
 
@@ -150,8 +150,8 @@ class JobRow(MutableJob):
 def job_row(row: tuple[Any, ...]) -> JobRow:
     """A job from a row of `lock_jobs`; the table is unknown if the job is leased."""
     num, id, kind, group, priority, table, state, at, *last = row
-    body = (num, decode_name(kind), None if group is None else decode_name(group), priority)
-    job = JobRow(id.decode(), body)
+    cached_job = (num, decode_name(kind), None if group is None else decode_name(group), priority)
+    job = JobRow(id.decode(), cached_job)
     if table is not None:
         attempts, token, worker, started, act, finished = last
         job.table = job.old_table = table

@@ -13,7 +13,7 @@ from ackline.core.lifecycle import Transition
 from ackline.stores.postgres.io.pipeline import ByteStrings, Floats, Ints
 from ackline.stores.postgres.io.transaction import PendingRows, Transaction
 from ackline.stores.postgres.job_rows import LEASED, NO_TABLE, JobRow, job_row
-from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_name
+from ackline.stores.postgres.queue_cache import JOB_NUMBER, CachedQueue, QueueCache, decode_name
 
 
 class Lease:
@@ -275,8 +275,8 @@ def lock_leases(tx: Transaction, cached: CachedQueue, transitions: Sequence[Tran
 
 
 def _is_missing(cached: CachedQueue, leases: Leases, transition: Transition) -> bool:
-    body = cached.jobs.get(transition.id)
-    return body is not None and leases.find(body[0]) is None
+    cached_job = cached.jobs.get(transition.id)
+    return cached_job is not None and leases.find(cached_job[JOB_NUMBER]) is None
 
 
 def split_lease_rows(
@@ -357,11 +357,11 @@ class JobLookup:
         )
 
     def _find_claimed(self, id: str) -> bool:
-        body = self._cached.jobs.get(id)
-        lease = self.leases.find(body[0]) if body is not None else None
-        if body is None or lease is None:
+        cached_job = self._cached.jobs.get(id)
+        lease = self.leases.find(cached_job[JOB_NUMBER]) if cached_job is not None else None
+        if cached_job is None or lease is None:
             return False
-        self._jobs[id] = with_lease(JobRow(id, body), lease)
+        self._jobs[id] = with_lease(JobRow(id, cached_job), lease)
         return True
 
     def _find_once(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from ackline.core.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.core.job import QueueKey
@@ -27,7 +27,11 @@ def decode_queue(tenant: bytes, name: bytes) -> QueueKey:
 
 
 CachedJob = tuple[int, str, str | None, int]
-"""The number, kind, group and priority of a job."""
+"""The number, kind, group and priority of a job; a plain tuple, as each claim creates many."""
+
+JOB_NUMBER: Final = 0
+JOB_GROUP: Final = 2
+"""Indexes of a `CachedJob`."""
 
 LeaseKey = tuple[str, int | None]
 """A lease, by the job's id and the token."""
