@@ -44,6 +44,12 @@ def test_a_store_that_nobody_knows(url: str) -> None:
         ackline.open(url)
 
 
+@pytest.mark.parametrize("url", ["rediss", "http", "sqlite", "memory"])
+def test_a_scheme_alone_is_no_url(url: str) -> None:
+    with pytest.raises(ackline.UnknownStore, match="memory://"):
+        ackline.open(url)
+
+
 @pytest.mark.parametrize("url", [None, 5, b"memory://"])
 def test_what_is_no_url(url: Any) -> None:
     with pytest.raises(ackline.ConfigError, match="sqlite:///"):

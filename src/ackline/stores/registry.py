@@ -100,8 +100,9 @@ def store_from(source: StoreSource, clock: Clock | None = None, token: str | Non
 
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
     """Create the store of a URL, not yet opened."""
-    scheme = url.partition(":")[0].lower()
-    factory: Callable[..., Store] = _store_factory(url, scheme)
+    scheme, colon, _ = url.lower().partition(":")
+    # A bare word is no URL, even if it is the name of a scheme.
+    factory: Callable[..., Store] = _store_factory(url, scheme if colon else "")
     if token is None:
         return factory(url, clock)
     if scheme not in TOKEN_SCHEMES:
