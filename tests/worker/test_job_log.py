@@ -84,7 +84,7 @@ def test_each_failed_attempt_is_a_warning_and_the_dlq_an_error_with_the_tracebac
     ("returned", "level", "says"),
     [
         (Dead("never"), logging.ERROR, "is in the DLQ after attempt 1 of 3: Dead: never"),
-        (Retry(3600, "busy"), logging.WARNING, "Retry: busy; next attempt in 3,600 s (2 of 3)"),
+        (Retry(3600, "busy"), logging.INFO, "asked to be retried in 3,600 s: busy (2 of 3)"),
     ],
 )
 def test_what_a_handler_returns_is_logged_with_its_reason(
@@ -326,3 +326,17 @@ def test_kinds_that_another_worker_handles_are_not_logged(queue, queues, start, 
     queue.enqueue_many([1] * 3, kind="theirs")
     StoreMonitor([queue], 60.0).step()
     assert "no live worker" not in caplog.text
+
+
+def test_an_exception_that_is_called_retry_is_a_failure(queue, start, lines):
+    retry = type("Retry", (Exception,), {})
+
+    @queue.handler(backoff=[3600])
+    def handle(job):
+        raise retry("busy")
+
+    start(queue)
+    queue.enqueue(1)
+    [line] = until(lines)
+    assert line.levelno == logging.WARNING
+    assert "failed: Retry: busy; next attempt" in line.getMessage()

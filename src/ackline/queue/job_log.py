@@ -17,6 +17,7 @@ logger = logging.getLogger("ackline.jobs")
 
 JOB = "job %r (%s, queue %s)"
 RETRIED = f"{JOB} failed: %s; next attempt %s (%d of %d)"
+RETRY_REQUESTED = f"{JOB} asked to be retried %s: %s (%d of %d)"
 DEAD_LETTERED = f"{JOB} is in the DLQ after attempt %d of %d: %s"
 
 MAX_EXPIRED = 20
@@ -45,8 +46,12 @@ def fields(
 
 def reason_of(failure: Failure) -> str:
     """Why an attempt failed, in one short line."""
-    text = f"{failure.type}: {failure.message}"[:MAX_FAILURE_NOTE]
-    return escape_control_characters(" ".join(text.split()).rstrip(":"))
+    return one_line(f"{failure.type}: {failure.message}").rstrip(":")
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text from a handler, fit for a line of the log."""
+    return escape_control_characters(" ".join(text[:MAX_FAILURE_NOTE].split()))
 
 
 def log_expired(

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 from ackline.core.events import Act
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Transition, Verdict, journal_note
+from ackline.core.outcome import Retry
 from ackline.queue.job_log import (
     DEAD_LETTERED,
     JOB,
     RETRIED,
+    RETRY_REQUESTED,
     fields,
     logger,
     names,
+    one_line,
     reason_of,
 )
 from ackline.worker.handler_outcome import NotCommitted
@@ -95,16 +98,26 @@ class JobLog:
 
     def _failed(self, job: LeasedJob, transition: Transition) -> None:
         failure, attempts, state = transition.failure, job.policy.max_attempts, transition.to
-        level = logging.ERROR if state is State.FAILED else logging.WARNING
-        if failure is None or state is None or not self._may_log(level):
+        if failure is None or state is None:
             return
-        reason = reason_of(failure)
+        # Without an exception, this is the outcome; a handler's own exception may be called so.
+        requested = failure.type == Retry.__name__ and job.exception is None
         if state is State.FAILED:
-            arguments = (job.attempt, attempts, reason)
-            self._log(level, job, state, DEAD_LETTERED, *arguments, error=job.exception)
+            level = logging.ERROR
         else:
-            wait = f"in {_format_seconds(transition.delay)}" if transition.delay else "now"
-            self._log(level, job, state, RETRIED, reason, wait, job.attempt + 1, attempts)
+            level = logging.INFO if requested else logging.WARNING
+        if not self._may_log(level):
+            return
+        wait = f"in {_format_seconds(transition.delay)}" if transition.delay else "now"
+        following = (job.attempt + 1, attempts)
+        if state is State.FAILED:
+            arguments = (job.attempt, attempts, reason_of(failure))
+            self._log(level, job, state, DEAD_LETTERED, *arguments, error=job.exception)
+        elif requested:
+            reason = one_line(failure.message)
+            self._log(level, job, state, RETRY_REQUESTED, wait, reason, *following)
+        else:
+            self._log(level, job, state, RETRIED, reason_of(failure), wait, *following)
 
     def _ended(self, job: LeasedJob, transition: Transition, verdict: Verdict) -> None:
         if not self._may_log(logging.DEBUG):
