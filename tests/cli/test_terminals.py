@@ -92,7 +92,7 @@ def test_doctor_shows_messages_whole_with_a_long_name(terminal, queues, columns)
     queues[LONG].enqueue(1)
     lines = terminal(columns, "doctor")
     texts = [line[len("warning  ") :] for line in lines]
-    assert any("start one: ackline worker MODULE:QUEUE" in text for text in texts)
+    assert any("start one: ackline worker MODULE:NAME" in text for text in texts)
     assert any("full: an accepted job survives" in text for text in texts)
     name = next(i for i, text in enumerate(texts) if text.startswith("customer"))
     assert "".join(text.split("  ")[0] for text in texts[name : name + 3]).startswith(LONG)

@@ -42,7 +42,7 @@ hanging = queues["hanging"]
 
 @hanging.handler
 def hang(job):
-    job.report("begun")
+    open("hangs", "x").close()  # the worker could not store progress
     ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock
 
 blocking = queues["blocking"]
@@ -184,7 +184,8 @@ def test_a_second_signal_ends_a_process_that_hangs(start, queues):
     process.wait_for("started on hanging")
     queue = queues["hanging"]
     queue.enqueue(1, id="a", max_attempts=1)
-    dead = wait_for_start(queue).worker
+    until(lambda: os.path.exists("hangs"))
+    dead = next(event.worker for event in queue.events() if event.act is Act.CLAIM)
     process.process.send_signal(signal.SIGTERM)
     process.wait_for("stopped")  # the other one
     answer = process.end(signal.SIGTERM)
