@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ackline.core.errors import AcklineError, ConfigError, InvalidJob, StoreError
+from ackline.core.errors import AcklineError, ConfigError, InvalidJob, LifespanFailed, StoreError
 
 FAILED = 1
 """The command was refused, or failed."""
@@ -60,6 +60,8 @@ def error_message(error: BaseException) -> str:
     match error:
         case KeyboardInterrupt() | BrokenPipeError():
             return ""
+        case LifespanFailed():
+            return f"{error}\nRun it again with --debug to see the traceback."
         case CommandError() | AcklineError():
             return str(error)
         case OSError() if error.strerror:

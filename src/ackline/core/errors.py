@@ -37,6 +37,10 @@ AcklineError
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,6 +53,24 @@ class AcklineError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Constructors take other things than the message, so pickle must not call them again.
         return _unpickle, (type(self), self.args, self.__dict__)
+
+
+_INTERNAL_PATHS = (
+    f"{os.path.dirname(os.path.dirname(__file__))}{os.sep}",
+    f"{os.path.dirname(importlib.__file__)}{os.sep}",
+    contextlib.__file__,
+    "<frozen ",
+)
+"""Files of code that only calls the user's."""
+
+
+def location_of(error: BaseException) -> str:
+    """File and line of the last frame that is not Ackline's; empty if there is none."""
+    location = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith(_INTERNAL_PATHS):
+            location = f"{frame.f_code.co_filename} line {line}"
+    return location
 
 
 def _unpickle(
@@ -224,7 +246,9 @@ class LifespanFailed(AcklineError):
     """The resources of a worker could not be opened, so it has not started."""
 
     def __init__(self, name: str, error: BaseException) -> None:
-        super().__init__(f"lifespan {name} failed: {type(error).__name__}: {error}")
+        location = location_of(error)
+        where = f" ({location})" if location else ""
+        super().__init__(f"lifespan {name} failed: {type(error).__name__}: {error}{where}")
 
 
 class HandlersHang(AcklineError):

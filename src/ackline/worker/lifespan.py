@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ackline.core.errors import AcklineError, ConfigError, LifespanFailed
+from ackline.queue.handlers import import_path_of
 from ackline.queue.job import NO_RESOURCES
 from ackline.worker.execute.handler_loop import HandlerLoop
 
@@ -23,9 +24,10 @@ def require_lifespan(function: object) -> None:
     """Raise unless it is a generator function, sync or async, that needs no arguments."""
     generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if not generates or not _can_be_called_without_arguments(function):
+        name = import_path_of(function) if callable(function) else repr(function)
         raise ConfigError(
             f"a lifespan must be a function without arguments that opens resources, yields them "
-            f"once in a dict, and closes them; {function!r} is not"
+            f"once in a dict, and closes them; {name} is not"
         )
 
 

@@ -82,6 +82,9 @@ def make_worker():
 def fails():
     return 1 / 0
 
+def needs_name(name):
+    return app
+
 if __name__ == "__main__":
     ackline.Worker(app).run()
 """
@@ -97,8 +100,39 @@ ackline.Worker(app).run()
 """
 
 
+INCLUDES = """
+import ackline
+app = ackline.App("memory://", include=["nope.tasks"])
+broken = ackline.App("memory://", include=["broken"])
+"""
+
+LIFESPAN = """
+import ackline
+app = ackline.App("memory://")
+
+@app.lifespan
+def resources(): ...
+"""
+
+FAILING_LIFESPAN = """
+import ackline
+app = ackline.App("memory://")
+
+@app.lifespan
+async def resources():
+    raise ConnectionError("db down")
+    yield
+
+@app.task
+def work(): ...
+"""
+
+
 @pytest.fixture(autouse=True)
 def module(workdir):
+    (workdir / "includes.py").write_text(INCLUDES)
+    (workdir / "lifespan.py").write_text(LIFESPAN)
+    (workdir / "failing.py").write_text(FAILING_LIFESPAN)
     (workdir / "work.py").write_text(MODULE)
     (workdir / "shop.py").write_text(SHOP)
     (workdir / "running.py").write_text(RUNNING)
@@ -215,7 +249,12 @@ def test_the_children_end_with_their_supervisor(start, queues):
         ("work.py:queue", "work:queue"),
         ("broken:queue", "broken.py line 1"),
         ("shop:pay", "name its app"),
-        ("shop:fails", "calling shop:fails failed: ZeroDivisionError"),
+        ("shop:nope", "It has: app, make_app, make_worker, fails."),
+        ("shop:fails", "calling shop:fails failed: ZeroDivisionError: division by zero (/"),
+        ("shop:needs_name", "calling shop:needs_name failed: TypeError: needs_name() missing"),
+        ("includes:app", "there is no module 'nope'"),
+        ("includes:broken", "broken.py line 1"),
+        ("lifespan:app", "lifespan:resources is not"),
         ("running:app", 'below `if __name__ == "__main__":`'),
     ],
 )
@@ -224,6 +263,16 @@ def test_a_target_that_is_not_a_queue_is_explained(cli, target, message):
     assert answer.code == 2
     assert message in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_a_lifespan_that_fails_is_named_with_its_line(cli):
+    answer = cli("worker", "failing:app")
+    assert answer.code == 1
+    assert "failing.resources failed: ConnectionError: db down (/" in answer.err
+    assert "failing.py line 7)" in answer.err
+    assert "Traceback" not in answer.err
+
+    assert "Traceback" in cli("worker", "failing:app", "--debug").err
 
 
 def test_memory_cannot_be_shared_by_processes(cli):

@@ -167,7 +167,7 @@ def worker(
     options += ["--recovery" if recovery else "--no-recovery"]
     options += ["--queues", names] if names is not None else []
     options += ["--job-log" if job_log else "--no-job-log"]
-    options += ["--verbose"] * verbose + log_options
+    options += ["--debug"] * session.common.debug + ["--verbose"] * verbose + log_options
     with endpoint.of_supervisor() as metrics_options:
         _supervise(load().queues, [*targets, *options, *metrics_options], processes, grace)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from ackline.app import App
 from ackline.app.task import BaseTask
 from ackline.cli.exits import UsageError
-from ackline.core.errors import AcklineError
+from ackline.core.errors import AcklineError, location_of
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.worker import Worker
@@ -46,7 +48,11 @@ def load_targets(
         )
     [first, *_] = found.values()
     if isinstance(first, App):
-        return WorkerTargets(first.open_queues(names), first.lifespan_function)
+        with (
+            refusing_to_run(f"ackline worker {targets[0]}"),
+            _explaining(f"opening {targets[0]}", debug),
+        ):
+            return WorkerTargets(first.open_queues(names), first.lifespan_function)
     if names is not None:
         raise UsageError("--queues chooses among the queues of an app; name queues as targets")
     if isinstance(first, Worker):
@@ -65,7 +71,8 @@ def _load(target: str, debug: bool) -> App | Queue[Any, Any] | Worker:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise UsageError(f"{name!r} is a file: write it as a module, {dotted}:{attribute}")
     with refusing_to_run(f"ackline worker {target}"):
-        module = _import(name, debug)
+        with _explaining(f"importing {name}", debug):
+            module = importlib.import_module(name)
         found: Any = module
         for part in attribute.split("."):
             found = getattr(found, part, None)
@@ -82,46 +89,37 @@ def _load(target: str, debug: bool) -> App | Queue[Any, Any] | Worker:
 
 
 def _call(factory: Any, target: str, debug: bool) -> Any:
-    try:
+    with _explaining(f"calling {target}", debug):
         return factory()
-    except AcklineError:
-        raise
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        raise UsageError(
-            f"calling {target} failed: {type(error).__name__}: {error}{_raised_at(error)}"
-        ) from None
 
 
-def _import(name: str, debug: bool) -> ModuleType:
+@contextlib.contextmanager
+def _explaining(what: str, debug: bool) -> Iterator[None]:
+    """Explain an error of the user's code."""
     try:
-        return importlib.import_module(name)
+        yield
     except AcklineError:
         raise
     except Exception as error:
         if debug:
             traceback.print_exc()
-        if isinstance(error, ModuleNotFoundError) and name.startswith(error.name or "\0"):
+        location = location_of(error)
+        if isinstance(error, ModuleNotFoundError) and not location:
             raise UsageError(
                 f"there is no module {error.name!r}, neither in {os.getcwd()} nor installed "
                 f"in {sys.prefix}"
             ) from None
-        raise UsageError(
-            f"importing {name} failed: {type(error).__name__}: {error}{_raised_at(error)}"
-        ) from None
-
-
-def _raised_at(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return ""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({frames[-1].filename} line {frames[-1].lineno})" if frames else ""
+        where = f" ({location})" if location and not isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{what} failed: {type(error).__name__}: {error}{where}") from None
 
 
 def _explain(module: ModuleType, target: str, attribute: str, found: Any) -> str:
     served = (App, Queue, Worker)
-    names = [name for name, value in vars(module).items() if isinstance(value, served)]
+    names = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, served) or _may_be_factory(module, value)
+    ]
     has = f" It has: {', '.join(names)}." if names else ""
     if found is None:
         return f"module {module.__name__} has no {attribute!r}.{has}"
@@ -131,3 +129,20 @@ def _explain(module: ModuleType, target: str, attribute: str, found: Any) -> str
         return f"{target} is a task: name its app.{has}"
     kind = type(found).__name__
     return f"{target} is of type {kind}, and not an App, a Queue or a Worker.{has}"
+
+
+def _may_be_factory(module: ModuleType, value: Any) -> bool:
+    """Whether it is a public function of the module that may return an app, queue or worker."""
+    if not inspect.isfunction(value) or inspect.isgeneratorfunction(value):
+        return False
+    if inspect.isasyncgenfunction(value) or inspect.iscoroutinefunction(value):
+        return False
+    if value.__module__ != module.__name__ or value.__name__.startswith(("_", "<")):
+        return False
+    signature = inspect.signature(value)
+    if any(each.default is each.empty for each in signature.parameters.values()):
+        return False
+    returned = signature.return_annotation
+    name = returned if isinstance(returned, str) else getattr(returned, "__name__", "")
+    named = name.partition("[")[0].rpartition(".")[2] in {"App", "Queue", "Worker"}
+    return named or returned is signature.empty
