@@ -94,7 +94,7 @@ def measure_tasks(url: str, jobs: int, singles: int) -> Figures:
             for number in range(jobs)
         ]
 
-    with app:
+    with app.open():
         return _measure(
             [app.queues["sync"], app.queues["async"]],
             one,

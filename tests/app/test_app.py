@@ -37,10 +37,10 @@ def test_the_store_is_that_of_open_then_the_variable_then_the_app(
     def location() -> str:
         return app.queues.info().location
 
-    with app:
+    with app.open():
         assert "app.db" in location()
     monkeypatch.setenv("ACKLINE_STORE", f"sqlite:///{tmp_path}/variable.db")
-    with app:
+    with app.open():
         assert "variable.db" in location()
     with app.open(tmp_path / "open.db"):
         assert "open.db" in location()
@@ -54,7 +54,7 @@ def test_an_existing_store_or_client_is_used(monkeypatch: pytest.MonkeyPatch) ->
     @app.task
     def work() -> None: ...
 
-    with app:
+    with app.open():
         work.enqueue()
         assert app.queues.store is store
     with ackline.open(store) as queues:
@@ -73,10 +73,20 @@ def test_an_app_without_a_store_says_how_to_name_one(monkeypatch: pytest.MonkeyP
 
 
 def test_an_open_app_is_not_opened_again(app: App) -> None:
-    with app.open(), pytest.raises(ConfigError, match="open already"):
-        app.open()
+    @app.task
+    def work() -> None: ...
+
+    work.enqueue()  # opens it
+    queues = app.queues
     with app.open():
-        pass
+        assert app.queues is queues
+    assert app.queues is queues
+    with pytest.raises(ConfigError, match="open already"):
+        app.open("memory://")
+    app.close()
+    with app.open() as opened:
+        assert opened is app
+        assert app.queues is not queues
 
 
 async def test_an_app_is_opened_within_asyncio(app: App) -> None:
@@ -86,8 +96,6 @@ async def test_an_app_is_opened_within_asyncio(app: App) -> None:
     async with app.open():
         await work.aio.enqueue(1)
         assert len(await app.aio["default"].claim()) == 1
-    async with app:
-        pass
 
 
 def test_tasks_that_are_defined_after_opening_are_served_too(app: App) -> None:

@@ -50,6 +50,25 @@ class Person(pydantic.BaseModel):
     born: datetime.date
 
 
+class Aliased(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+    name: str = pydantic.Field(alias="fullName")
+    since: datetime.date = datetime.date(2027, 1, 1)
+
+    @pydantic.computed_field
+    def initial(self) -> str:
+        return self.name[0]
+
+
+@dataclasses.dataclass
+class Household:
+    people: list[Person]
+
+
+class Login(pydantic.BaseModel):
+    password: pydantic.SecretStr
+
+
 EXAMPLES: list[tuple[Any, Any]] = [
     (Address, Address("Main Street", 7)),
     (Size, {"width": 3}),
@@ -61,6 +80,8 @@ EXAMPLES: list[tuple[Any, Any]] = [
     (Person, Person(name="Ann", born=datetime.date(2000, 1, 1))),
     (list[Person], [Person(name="Ann", born=datetime.date(2000, 1, 1))]),
     (Person | None, None),
+    (Aliased, Aliased(fullName="Ann")),
+    (Household, Household([Person(name="Ann", born=datetime.date(2000, 1, 1))])),
     (datetime.date | None, datetime.date(2027, 1, 1)),
     (Annotated[int, msgspec.Meta(ge=1)], 7),
     (Literal["a", 1], "a"),
@@ -138,6 +159,23 @@ def test_a_wrong_pydantic_model_is_refused(app: App) -> None:
 
     with pytest.raises(InvalidArguments, match=r"argument 'person': born: Field required"):
         greet.enqueue({"name": "Ann"})  # type: ignore[arg-type]
+
+
+def test_a_model_that_json_would_change_is_refused(app: App) -> None:
+    @app.task
+    def sign_in(login: Login) -> None: ...
+
+    with pytest.raises(InvalidArguments, match="argument 'login' would arrive changed"):
+        sign_in.enqueue(Login(password=pydantic.SecretStr("secret")))
+
+
+def test_constraints_of_pydantic_are_checked(app: App) -> None:
+    @app.task
+    def pay(amount: Annotated[int, pydantic.Field(gt=0)]) -> None: ...
+
+    pay.enqueue(1)
+    with pytest.raises(InvalidArguments, match="argument 'amount': Input should be greater than 0"):
+        pay.enqueue(-1)
 
 
 def test_stored_arguments_that_no_longer_fit_fail_the_attempt(app: App) -> None:

@@ -140,3 +140,26 @@ def test_an_open_app_is_as_before_after_the_block(app: App) -> None:
             assert work.call(2) == 2
     with app.testing() as jobs:
         jobs.refute_enqueued(work)
+
+
+def test_an_app_that_the_tested_program_opens_is_the_one_in_memory() -> None:
+    app, _ = make_app()
+
+    with app.testing() as jobs:
+        with app.open("sqlite:///never-created.db"):
+            app.tasks["welcome"].enqueue(to="ann")
+            assert app.queues is jobs.queues
+        jobs.assert_enqueued(app.tasks["welcome"], to="ann")
+
+
+def test_schedules_tick_by_the_clock() -> None:
+    app = App()
+
+    @app.every(datetime.timedelta(minutes=5))
+    def sync() -> None: ...
+
+    with app.testing() as jobs:
+        assert jobs.drain().runs == 0
+        jobs.clock.advance(300)
+        assert jobs.drain()["completed"] == 1
+        jobs.assert_enqueued(sync)

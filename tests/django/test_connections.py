@@ -41,7 +41,7 @@ def test_a_restarted_database_costs_one_attempt_and_not_every_job(
         refresh_around_tasks(app)
     opened: list[Any] = []
     task = add_task(app, is_async, opened)
-    with app:
+    with app.open():
         worker = Worker(app, concurrency=1)
         worker.start()
         try:

@@ -471,7 +471,7 @@ class TestOtherFaces:
         def welcome(to: str) -> str:
             return to
 
-        with app:
+        with app.open():
             app.queues["default"].enqueue(1, kind="other")
             refute_enqueued(welcome)
             welcome.enqueue("ann")

@@ -16,7 +16,6 @@ from typing import (
     Any,
     ParamSpec,
     Protocol,
-    Self,
     TypedDict,
     TypeVar,
     Unpack,
@@ -85,6 +84,28 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
+class OpenedApp:
+    """An app that is open until the end of a `with` or `async with` block."""
+
+    def __init__(self, app: App, *, closes: bool) -> None:
+        self._app = app
+        self._closes = closes
+
+    def __enter__(self) -> App:
+        return self._app
+
+    def __exit__(self, *_error: object) -> None:
+        if self._closes:
+            self._app.close()
+
+    async def __aenter__(self) -> App:
+        return self._app
+
+    async def __aexit__(self, *_error: object) -> None:
+        if self._closes:
+            await self._app.aclose()
+
+
 class App:
     """Tasks and the queues they go through.
 
@@ -127,6 +148,7 @@ class App:
         self._lock = threading.RLock()
         self._queues: Queues | None = None
         self._aio: AsyncQueues | None = None
+        self._in_test = False
 
     def __repr__(self) -> str:
         state = self._queues.info().location if self._queues is not None else "not open"
@@ -257,22 +279,27 @@ class App:
         *,
         tenant: str | None = None,
         token: str | None = None,
-    ) -> Self:
+    ) -> OpenedApp:
         """Open the store, until the end of a `with` or `async with` block or `close`.
+
+        An app that is open already stays as it is, within `testing` too, and is not closed by
+        this block; another URL is refused then.
 
         >>> with app.open("sqlite:///jobs.db"):  # doctest: +SKIP
         ...     welcome.enqueue(to="ann@example.com")
         """
         with self._lock:
             if self._queues is not None:
-                raise ConfigError(f"{self!r} is open already: close it first")
+                if not self._in_test and (url or tenant or token):
+                    raise ConfigError(f"{self!r} is open already: close it before it opens another")
+                return OpenedApp(self, closes=False)
             url = url or self._store or os.environ.get(STORE_VARIABLE) or self._url
             if url is None:
                 raise ConfigError(
                     f"no store is named: pass a URL to App or open, or set {STORE_VARIABLE}"
                 )
             self.use(open_queues(url, tenant=tenant or self._tenant, token=token))
-        return self
+        return OpenedApp(self, closes=True)
 
     def use(self, queues: Queues) -> None:
         """Use queues that are open already; `close` closes them."""
@@ -319,20 +346,6 @@ class App:
         elif queues is not None:
             await asyncio.to_thread(queues.close)
 
-    def __enter__(self) -> Self:
-        self.queues  # noqa: B018  (opens it)
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.__enter__)
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
-
     @contextlib.contextmanager
     def testing(
         self, *, resources: Mapping[str, Any] | None = None, inline: bool = False
@@ -350,13 +363,14 @@ class App:
         from ackline.app.testing import AppTest
 
         test = AppTest(self, resources)
-        opened, self._queues, self._aio = (self._queues, self._aio), None, None
+        before = self._queues, self._aio, self._in_test
+        self._queues, self._aio, self._in_test = None, None, True
         try:
             with test.running(run_inline=inline):
                 yield test
         finally:
             self.close()
-            self._queues, self._aio = opened
+            self._queues, self._aio, self._in_test = before
 
     # --- for workers ---
 

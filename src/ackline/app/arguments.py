@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import typing
@@ -13,7 +14,7 @@ import msgspec
 import msgspec.inspect
 
 from ackline.app.injection import CurrentJob, Injected, Resource
-from ackline.core.errors import ConfigError, InvalidArguments
+from ackline.core.errors import ConfigError, InvalidArguments, InvalidPayload
 from ackline.core.outcome import OUTCOMES, Done
 from ackline.queue import Job
 
@@ -122,17 +123,23 @@ class Arguments:
         if not arguments.keys() <= self._names:
             raise self._mismatch({**dict.fromkeys(self._required), **arguments})
         return {
-            name: self._adapters[name].dump_python(value, mode="json")
-            if name in self._adapters
-            else value
+            name: _dump(self._adapters[name], value) if name in self._adapters else value
             for name, value in arguments.items()
         }
 
+    def of(self, job: Job[Any]) -> Any:
+        """The stored arguments of a job; raises `InvalidArguments` if they do not fit."""
+        try:
+            return job.payload
+        except InvalidPayload as error:
+            reason = error.__cause__ or error
+            raise InvalidArguments(f"task {self._kind}: {reason}") from error
+
     def unpack(self, job: Job[Any]) -> dict[str, Any]:
         """The arguments to call the function with, for a job."""
-        arguments = msgspec.structs.asdict(job.payload)
+        arguments = msgspec.structs.asdict(self.of(job))
         for name, adapter in self._adapters.items():
-            arguments[name] = adapter.validate_python(arguments[name])
+            arguments[name] = _load(adapter, arguments[name])
         for name, marker in self.injected.items():
             arguments[name] = marker.value(job, name)
         return arguments
@@ -195,11 +202,20 @@ class Arguments:
 
     def _to_plain(self, name: str, adapter: Any, value: Any) -> Any:
         try:
-            return adapter.dump_python(adapter.validate_python(value), mode="json")
+            valid = adapter.validate_python(value)
+            plain = _dump(adapter, valid)
+            unchanged = _load(adapter, plain) == valid
         except ValueError as error:
             raise InvalidArguments(
                 f"task {self._kind}: argument {name!r}: {_first_issue(error)}"
             ) from error
+        if not unchanged:
+            # For example, the JSON of a SecretStr has asterisks.
+            raise InvalidArguments(
+                f"task {self._kind}: argument {name!r} would arrive changed: its model reads from "
+                "JSON something else than it wrote"
+            )
+        return plain
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -239,14 +255,14 @@ class ResultType:
             return msgspec.structs.replace(result, result=self.dump(result.result))
         if result is None or isinstance(result, OUTCOMES):
             return result
-        return self._adapter.dump_python(result, mode="json")
+        return _dump(self._adapter, result)
 
     def load(self, plain: Any) -> Any:
         """A stored result as the declared type; raises if it is of another."""
         if plain is None or self._type is Any:
             return plain
         if self._adapter is not None:
-            return self._adapter.validate_python(plain)
+            return _load(self._adapter, plain)
         return msgspec.convert(plain, self._type, str_keys=True)
 
 
@@ -259,10 +275,28 @@ def pydantic_adapter(annotation: Any) -> Any:
     return TypeAdapter(annotation)
 
 
-def _mentions_pydantic(annotation: Any) -> bool:
+def _mentions_pydantic(annotation: Any, seen: frozenset[Any] = frozenset()) -> bool:
+    """Whether a type has a model or a constraint of pydantic in it."""
+    if type(annotation).__module__.partition(".")[0] in ("pydantic", "annotated_types"):
+        return True  # Annotated[int, Field(gt=0)]
     if hasattr(annotation, "__pydantic_core_schema__"):
         return True
-    return any(map(_mentions_pydantic, typing.get_args(annotation)))
+    parts = typing.get_args(annotation)
+    if isinstance(annotation, type) and annotation not in seen:
+        seen |= {annotation}
+        if dataclasses.is_dataclass(annotation) or typing.is_typeddict(annotation):
+            parts += tuple(typing.get_type_hints(annotation, include_extras=True).values())
+    return any(_mentions_pydantic(part, seen) for part in parts)
+
+
+def _dump(adapter: Any, value: Any) -> Any:
+    """A value of a pydantic type as plain data from which it can be read back."""
+    return adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
+
+
+def _load(adapter: Any, plain: Any) -> Any:
+    """Read plain data as a pydantic type, by the rules for JSON."""
+    return adapter.validate_json(msgspec.json.encode(plain))
 
 
 def _not_storable(annotation: Any) -> type | None:

@@ -120,9 +120,9 @@ class BaseTask(Generic[P, R]):
         draft, wait = self.draft_awaited(self.arguments.pack(args, kwargs))
         return self.load(self.queue.enqueue_draft_and_wait(draft, wait))
 
-    def result(self, id: str, wait: Seconds = 0.0) -> R:
+    def result(self, id: str, wait: Seconds | None = None) -> R:
         """The result of a job of this task, waiting up to `wait` seconds for it."""
-        return self.load(self.queue.result(id, wait))
+        return self.load(self.queue.result(id, self.wait_for_result(wait)))
 
     @property
     def aio(self) -> AioTask[P, R]:
@@ -180,6 +180,11 @@ class BaseTask(Generic[P, R]):
         except InvalidPayload as error:
             raise self.explain(payload, error) from error
 
+    def wait_for_result(self, wait: Seconds | None) -> Seconds:
+        """How long `result` waits: as given, or by the options, or not at all."""
+        given: Seconds = self.job_options.get("wait", 0.0) if wait is None else wait
+        return given
+
     def explain(self, arguments: Mapping[str, Any], error: InvalidPayload) -> InvalidPayload:
         """The same error, with the argument that cannot be stored."""
         if isinstance(error, (PayloadTooLarge, InvalidArguments)):
@@ -220,7 +225,7 @@ class BaseTask(Generic[P, R]):
         """Calls the function with the arguments of a job."""
         function, arguments = self.function, self.arguments
         if arguments.are_positional:
-            return lambda job: function(*astuple(job.payload))
+            return lambda job: function(*astuple(arguments.of(job)))
         return lambda job: function(**arguments.unpack(job))
 
 
@@ -310,9 +315,9 @@ class AioTask(Generic[P, R]):
         draft, wait = task.draft_awaited(task.arguments.pack(args, kwargs))
         return task.load(await self.queue.enqueue_draft_and_wait(draft, wait))
 
-    async def result(self, id: str, wait: Seconds = 0.0) -> R:
+    async def result(self, id: str, wait: Seconds | None = None) -> R:
         """The result of a job of this task, awaited for up to `wait` seconds."""
-        return self._task.load(await self.queue.result(id, wait))
+        return self._task.load(await self.queue.result(id, self._task.wait_for_result(wait)))
 
     @property
     def queue(self) -> AsyncQueue[Any, Any]:

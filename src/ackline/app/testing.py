@@ -12,6 +12,7 @@ import msgspec
 from ackline.app.task import BaseTask
 from ackline.core.clock import ManualClock
 from ackline.core.job import State
+from ackline.maintenance.scheduler import Scheduler
 from ackline.queue import Job, Queue
 from ackline.testing.modes import (
     Drained,
@@ -40,16 +41,20 @@ class AppTest:
         self._app = app
         self._loop = OwnLoop()
         self._lifespan: Lifespan | None = None
+        self._schedulers: dict[Queue[Any, Any], Scheduler] = {}
         self._runtime = None if resources is None else Runtime(resources, self._loop.run)
 
     def drain(self, *, until_idle: bool = False, raise_errors: bool = False) -> Drained:
         """Run all jobs that are due; with `until_idle` the clock moves on to those that are later.
+
+        Schedules whose tick has come by the clock enqueue their jobs first.
 
         >>> jobs.drain()["completed"]  # doctest: +SKIP
         1
         """
         runs, states = 0, Counter[State]()
         while True:
+            self._tick()
             drained = [
                 drain(queue, raise_errors=raise_errors, runtime=self.runtime)
                 for queue in self._queues()
@@ -99,6 +104,7 @@ class AppTest:
         self._loop.start()
         try:
             self._app.use(self.queues)
+            self._tick()  # schedules begin now
             with contextlib.ExitStack() as stack:
                 if run_inline:
                     queues = self._queues()
@@ -108,6 +114,13 @@ class AppTest:
             if self._lifespan is not None:
                 self._lifespan.exit(self._loop)
             self._loop.stop()
+
+    def _tick(self) -> None:
+        for queue in self._queues():
+            if queue.schedules and queue not in self._schedulers:
+                self._schedulers[queue] = Scheduler(queue, queue.schedules)
+        for queue, scheduler in self._schedulers.items():
+            scheduler.maintain(queue)
 
     def _queues(self) -> list[Queue[Any, Any]]:
         names = {task.queue_name for task in self._app.tasks.values()}
