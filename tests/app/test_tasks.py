@@ -296,3 +296,69 @@ def test_a_task_within_a_schedule_has_its_settings_already(app: App) -> None:
         @app.every("0 7 * * *", queue="reports")
         @app.task
         def report() -> None: ...
+
+
+def test_a_schedule_has_the_options_of_its_task(app: App) -> None:
+    @app.every("0 7 * * *", priority=9, tags=["nightly"])
+    def report() -> None: ...
+
+    [schedule] = app.queues["default"].schedules
+    assert schedule.options == {"priority": 9, "tags": ["nightly"]}
+
+
+def test_a_stored_result_that_no_longer_fits_is_no_wrong_argument(app: App) -> None:
+    @app.task(kind="count")
+    def count() -> int:
+        return "three"  # type: ignore[return-value]
+
+    queued = count.options(id="1").enqueue()
+    with RunningWorker(app):
+        app.queues["default"].result(queued.id, timeout=10)
+    [again, other] = count.enqueue_many([NewJob({}, id="1"), {}])
+
+    assert isinstance(other, Queued)
+    assert isinstance(again, Completed)
+    with pytest.raises(ackline.InvalidPayload, match="result of task count"):
+        _ = again.result
+
+
+def test_a_hook_sees_one_of_many_as_it_sees_one(app: App) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @app.on_enqueue
+    def change(request: ackline.EnqueueRequest) -> None:
+        seen.append(dict(request.options))
+        request.options.pop("priority", None)
+
+    @app.task(kind="work", priority=3)
+    def work(n: int) -> None: ...
+
+    work.options(group="g").enqueue(1)
+    work.options(group="g").enqueue_many([{"n": 1}, NewJob({"n": 2}, id="two")])
+
+    expected = {"kind": "work", "priority": 3, "group": "g"}
+    assert seen == [expected, expected, {**expected, "id": "two"}]
+    assert {job.priority for job in app.queues["default"].claim(10)} == {5}
+
+
+def test_a_hook_cannot_move_one_of_many_into_a_transaction(app: App) -> None:
+    @app.on_enqueue
+    def change(request: ackline.EnqueueRequest) -> None:
+        request.options["connection"] = object()
+
+    @app.task
+    def work() -> None: ...
+
+    with pytest.raises(InvalidOption, match="transaction"):
+        work.enqueue_many([{}])
+
+
+def test_a_task_that_is_refused_can_be_defined_again(app: App) -> None:
+    def work(n: Any) -> None: ...
+
+    work.__annotations__["n"] = object
+    with app.open():
+        with pytest.raises(ConfigError, match="'n' cannot be a object"):
+            app.task(kind="work")(work)
+        work.__annotations__["n"] = int
+        app.task(kind="work")(work).enqueue(1)

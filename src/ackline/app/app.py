@@ -151,7 +151,8 @@ class App:
         self._in_test = False
 
     def __repr__(self) -> str:
-        state = self._queues.info().location if self._queues is not None else "not open"
+        queues = self._queues
+        state = "not open" if queues is None else f"open, {queues.store.capabilities.name}"
         return f"<App with {len(self._tasks)} tasks, {state}>"
 
     # --- tasks ---
@@ -298,7 +299,12 @@ class App:
                 raise ConfigError(
                     f"no store is named: pass a URL to App or open, or set {STORE_VARIABLE}"
                 )
-            self.use(open_queues(url, tenant=tenant or self._tenant, token=token))
+            queues = open_queues(url, tenant=tenant or self._tenant, token=token)
+            try:
+                self.use(queues)
+            except BaseException:
+                queues.close()
+                raise
         return OpenedApp(self, closes=True)
 
     def use(self, queues: Queues) -> None:
@@ -352,8 +358,8 @@ class App:
     ) -> Iterator[AppTest]:
         """Within the block, jobs are kept in memory and run when the test says so.
 
-        `resources` replace what the lifespan opens, which is else entered when the first job runs.
-        With `inline`, `enqueue` runs its job at once.
+        `resources` replace what the lifespan opens; otherwise it is entered when the first job
+        runs. With `inline`, `enqueue` runs its job at once.
 
         >>> with app.testing() as jobs:  # doctest: +SKIP
         ...     sign_up("ann@example.com")
@@ -417,16 +423,16 @@ class App:
         make = AsyncTask if is_async(function) else Task
         task: BaseTask[..., Any] = make(self, function, kind, queue, policy, options)
         with self._lock:
-            self._tasks[kind] = task
             if self._queues is not None:
                 self._queues[queue].handlers.register(task.handler())
+            self._tasks[kind] = task
         return task
 
     def _add_schedule(self, task: BaseTask[..., Any], *schedule: Any) -> None:
         with self._lock:
-            self._schedules.append((task, schedule))
             if self._queues is not None:
                 _add_schedule(self._queues, task, *schedule)
+            self._schedules.append((task, schedule))
 
 
 def _add_schedule(
@@ -438,9 +444,8 @@ def _add_schedule(
     tz: str,
     catch_up: CatchUp,
 ) -> None:
-    queues[task.queue_name].every(
-        when, payload, name=name, kind=task.kind, tz=tz, catch_up=catch_up
-    )
+    queue = queues[task.queue_name]
+    queue.every(when, payload, name=name, tz=tz, catch_up=catch_up, **task.job_options)
 
 
 def dotted_name(function: Callable[..., Any]) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union
 
@@ -37,8 +37,8 @@ class Arguments:
         for name, parameter in self.signature.parameters.items():
             if parameter.kind not in _NAMED:
                 raise ConfigError(
-                    f"task {kind}: arguments are stored by name, so {str(parameter)!r} cannot be "
-                    "one: give each parameter a name, and none a * or a / after it"
+                    f"task {kind}: arguments are stored by name, so its parameters cannot include "
+                    f"{str(parameter)!r}: use parameters that can be passed by name"
                 )
             if isinstance(parameter.default, (CurrentJob, Resource)):
                 self.injected[name] = parameter.default
@@ -120,12 +120,9 @@ class Arguments:
 
     def pack_some(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Some of the arguments as they are stored; raises `InvalidArguments` for unknown names."""
-        if not arguments.keys() <= self._names:
-            raise self._mismatch({**dict.fromkeys(self._required), **arguments})
-        return {
-            name: _dump(self._adapters[name], value) if name in self._adapters else value
-            for name, value in arguments.items()
-        }
+        if unknown := arguments.keys() - self._names:
+            raise self._unknown(unknown)
+        return self.pack((), dict(arguments))
 
     def of(self, job: Job[Any]) -> Any:
         """The stored arguments of a job; raises `InvalidArguments` if they do not fit."""
@@ -229,9 +226,13 @@ class Arguments:
             return InvalidArguments(f"task {self._kind}: the worker passes {names}; leave it out")
         if missing := [name for name in self._parameters if name in self._required - given.keys()]:
             return InvalidArguments(
-                f"task {self._kind} is missing the argument {' and '.join(map(repr, missing))}"
+                f"task {self._kind} is missing the argument{'s' * (len(missing) > 1)} "
+                f"{' and '.join(map(repr, missing))}"
             )
-        unknown = " and ".join(sorted(map(repr, given.keys() - self._names)))
+        return self._unknown(given.keys() - self._names)
+
+    def _unknown(self, names: Iterable[str]) -> InvalidArguments:
+        unknown = " or ".join(sorted(map(repr, names)))
         takes = ", ".join(self._parameters) or "none"
         return InvalidArguments(f"task {self._kind} has no argument {unknown}; it takes: {takes}")
 
@@ -336,9 +337,7 @@ def _without_outcomes(annotation: Any) -> Any:
     return Union[tuple(left)] if left else Any  # noqa: UP007
 
 
-def _resolve(
-    kind: str, function: Callable[..., Any], names: typing.Iterable[str]
-) -> dict[str, Any]:
+def _resolve(kind: str, function: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
     """The types that a function's annotations name; `Any` for those without one."""
     written = getattr(function, "__annotations__", {})
     chosen = {name: written[name] for name in names if name in written}

@@ -18,6 +18,7 @@ from ackline.core.limits import Seconds, some_seconds
 from ackline.queue import Completed, Enqueued, Job, NewJob, Queue
 from ackline.queue.drafts.builder import CallOptions, EnqueueOptions, TaskOptions
 from ackline.queue.handlers import Handler, is_async
+from ackline.queue.produce import CompletedUndecodable
 
 if TYPE_CHECKING:
     from ackline.aio import AsyncQueue
@@ -94,9 +95,10 @@ class BaseTask(Generic[P, R]):
         payload, options = self.request(self.arguments.pack(args, kwargs))
         _require_no_wait(options)
         try:
-            return self.typed(self.queue.enqueue(payload, **options))
+            answer = self.queue.enqueue(payload, **options)
         except InvalidPayload as error:
             raise self.explain(payload, error) from error
+        return self.typed(answer)
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
@@ -108,12 +110,13 @@ class BaseTask(Generic[P, R]):
         _require_no_wait(self.job_options)
         jobs = CheckedCalls(self, calls)
         try:
-            return list(map(self.typed, self.queue.enqueue_many(jobs, **self.job_options)))
+            answers = self.queue.enqueue_many(jobs, **jobs.shared)
         except InvalidPayload as error:
             raise self.explain(jobs.latest, error) from error
+        return list(map(self.typed, answers))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Enqueue a call and wait for its result, 30 seconds unless `options(wait=…)` says else.
+        """Enqueue a call and wait for its result, for 30 seconds or as `options(wait=…)` says.
 
         Raises `Timeout`, `JobFailed` or `JobCancelled`; after a `Timeout` the job may still run.
         """
@@ -156,11 +159,14 @@ class BaseTask(Generic[P, R]):
             resources=self.arguments.resources,
         )
 
-    def request(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    def request(
+        self, arguments: dict[str, Any], own: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], Any]:
         """The arguments and options of a call, as hooks have left them."""
+        options = {**self.job_options, **own} if own else self.job_options
         if not self.app.enqueue_hooks:
-            return arguments, self.job_options
-        request = EnqueueRequest(self, dict(arguments), dict(self.job_options))
+            return arguments, options
+        request = EnqueueRequest(self, dict(arguments), dict(options))
         for hook in self.app.enqueue_hooks:
             hook(request)
         return self.arguments.pack((), request.arguments), request.options
@@ -192,10 +198,16 @@ class BaseTask(Generic[P, R]):
         return self.arguments.explain(arguments, self.queue.serdes.encode_payload, error)
 
     def typed(self, answer: Enqueued) -> Enqueued:
-        """The answer to an enqueue, with the result of a completed job as its declared type."""
-        if isinstance(answer, Completed):
+        """The answer to an enqueue, with the result of a completed job as its declared type.
+
+        A result that does not fit raises when it is read: the jobs have been stored.
+        """
+        if not isinstance(answer, Completed) or isinstance(answer, CompletedUndecodable):
+            return answer
+        try:
             return replace(answer, result=self.load(answer.result))
-        return answer
+        except InvalidPayload as error:
+            return CompletedUndecodable(answer.id, error)
 
     def load(self, result: Any) -> R:
         """A stored result as the declared type, or `InvalidPayload`."""
@@ -242,22 +254,32 @@ class CheckedCalls:
         self.latest: Mapping[str, Any] = {}
         """The arguments of the call that was taken last: if one is rejected, it is this."""
 
+    @property
+    def shared(self) -> Any:
+        """The options of all calls. After hooks, each call has its own; a connection is shared."""
+        options = self._task.job_options
+        if not self._task.app.enqueue_hooks:
+            return options
+        return {name: options[name] for name in options if name == "connection"}
+
     def __iter__(self) -> Iterator[Any]:
         task, pack = self._task, self._task.arguments.pack_mapping
+        hooked = bool(task.app.enqueue_hooks)
+        connection = task.job_options.get("connection")
         for call in self._calls:
             if isinstance(call, NewJob):
                 given, own = call.payload, call.options
             else:
                 given, own = call, EnqueueOptions()
-            arguments, options = task.request(pack(given))
+            arguments, options = task.request(pack(given), own)
             self.latest = arguments
-            if options is not task.job_options:
-                options.pop("connection", None)
-                yield NewJob(arguments, **{**options, **own})
-            elif own:
-                yield NewJob(arguments, **own)
-            else:
-                yield arguments
+            if not hooked:
+                yield NewJob(arguments, **own) if own else arguments
+                continue
+            _require_no_wait(options)
+            if options.pop("connection", None) is not connection:
+                raise InvalidOption("a hook cannot put one of many jobs into a transaction")
+            yield NewJob(arguments, **options)
 
 
 class Task(BaseTask[P, R]):
@@ -293,9 +315,10 @@ class AioTask(Generic[P, R]):
         payload, options = task.request(task.arguments.pack(args, kwargs))
         _require_no_wait(options)
         try:
-            return task.typed(await self.queue.enqueue(payload, **options))
+            answer = await self.queue.enqueue(payload, **options)
         except InvalidPayload as error:
             raise task.explain(payload, error) from error
+        return task.typed(answer)
 
     async def enqueue_many(
         self, calls: Iterable[Mapping[str, Any] | NewJob[Mapping[str, Any]]]
@@ -305,9 +328,10 @@ class AioTask(Generic[P, R]):
         _require_no_wait(task.job_options)
         jobs = CheckedCalls(task, calls)
         try:
-            return list(map(task.typed, await self.queue.enqueue_many(jobs, **task.job_options)))
+            answers = await self.queue.enqueue_many(jobs, **jobs.shared)
         except InvalidPayload as error:
             raise task.explain(jobs.latest, error) from error
+        return list(map(task.typed, answers))
 
     async def call(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Enqueue a call and await its result; no thread waits for it."""

@@ -149,7 +149,7 @@ def of_a_job(request: Job[Any]) -> None: ...
 
 with app.open("sqlite:///jobs.db") as opened:
     assert_type(opened, App)
-assert_type(app.open(token="secret"), App)
+assert_type(app.open(token="secret").__enter__(), App)
 app.open(1)  # error
 app.open(durability="full")  # error
 
