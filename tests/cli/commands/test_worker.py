@@ -128,8 +128,39 @@ def work(): ...
 """
 
 
+INCOMPLETE_LIFESPAN = """
+import os
+import ackline
+app = ackline.App("sqlite:///ackline.db")
+
+@app.lifespan
+def resources():
+    yield {"db": 1} if os.path.exists("complete") else {}
+
+@app.task
+def work(*, db=ackline.resource()): ...
+"""
+
+LATE_LIFESPAN = """
+import os
+import ackline
+app = ackline.App("sqlite:///ackline.db")
+
+@app.lifespan
+def resources():
+    if not os.path.exists("up"):
+        raise ConnectionError("db down")
+    yield {}
+
+@app.task
+def work(): ...
+"""
+
+
 @pytest.fixture(autouse=True)
 def module(workdir):
+    (workdir / "incomplete.py").write_text(INCOMPLETE_LIFESPAN)
+    (workdir / "late.py").write_text(LATE_LIFESPAN)
     (workdir / "includes.py").write_text(INCLUDES)
     (workdir / "lifespan.py").write_text(LIFESPAN)
     (workdir / "failing.py").write_text(FAILING_LIFESPAN)
@@ -273,6 +304,35 @@ def test_a_lifespan_that_fails_is_named_with_its_line(cli):
     assert "Traceback" not in answer.err
 
     assert "Traceback" in cli("worker", "failing:app", "--debug").err
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_lifespan_without_a_resource_stops_the_worker(start, processes):
+    answer = start("worker", "incomplete:app", "--processes", processes).end()
+    assert answer.code == 2
+    assert "needs the resource 'db'" in answer.err
+
+
+def test_a_process_that_is_misconfigured_later_does_not_stop_the_others(start, workdir):
+    (workdir / "complete").touch()
+    process = start("worker", "incomplete:app", "--processes", "2")
+    victim, other = (int(process.wait_for("started on default").split()[1]) for _ in range(2))
+    (workdir / "complete").unlink()
+    os.kill(victim, signal.SIGKILL)
+    process.wait_for("needs the resource 'db'")
+    process.wait_for("exited with status 2")
+    os.kill(other, 0)
+    (workdir / "complete").touch()
+    process.wait_for("started on default")
+    assert process.end(signal.SIGTERM).code == 0
+
+
+def test_processes_whose_lifespan_fails_are_restarted(start, workdir):
+    process = start("worker", "late:app", "--processes", "2")
+    process.wait_for("db down")
+    (workdir / "up").touch()
+    process.wait_for("started on default")
+    assert process.end(signal.SIGTERM).code == 0
 
 
 def test_memory_cannot_be_shared_by_processes(cli):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackline.cli.app import command
-from ackline.cli.exits import UsageError
+from ackline.cli.exits import USAGE, UsageError
 from ackline.cli.options import log_format as logging_options
 from ackline.cli.options import values
 from ackline.cli.options.common import grace_option, targets_argument
@@ -229,5 +229,7 @@ def _supervise(
         return [*program, *arguments, "--id", id, "--with-parent"]
 
     logger.info("supervisor %d of %s", os.getpid(), pluralize(processes, "process", "processes"))
-    Supervisor(queues, command_for, processes=processes, grace=grace).run()
+    Supervisor(
+        queues, command_for, processes=processes, grace=grace, config_error_status=USAGE
+    ).run()
     logger.info("supervisor %d stopped", os.getpid())

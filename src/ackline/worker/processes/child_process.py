@@ -87,6 +87,11 @@ class ChildProcess:
             self.started_jobs.close()
 
     @property
+    def has_worked(self) -> bool:
+        """Whether it has got as far as to run jobs."""
+        return self.started_jobs is not None and self.started_jobs.in_use
+
+    @property
     def exit_reason(self) -> str:
         """How it ended, in words."""
         code = self.process.returncode

@@ -70,6 +70,11 @@ class StartedJobs:
         status = os.fstat(self.file)
         return {ENVIRONMENT_VARIABLE: f"{self.file} {status.st_dev} {status.st_ino}"}
 
+    @property
+    def in_use(self) -> bool:
+        """Whether the process has got as far as to run jobs."""
+        return memoryview(self._memory).cast("Q")[0] != _ABSENT
+
     def never_started(self, records: Iterable[Record]) -> list[Record]:
         """Those of the dead process's jobs that it cannot have started."""
         state, *marks = memoryview(self._memory).cast("Q").tolist()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import ConfigError
 from ackline.maintenance.reaper import expire_worker
 from ackline.queue import Queue
 from ackline.queue.consume import new_worker_id
@@ -46,6 +47,10 @@ class Supervisor:
     child. The supervisor claims no jobs itself; it notices the exit of a child within milliseconds
     and expires its leases, so that nobody has to wait for their deadlines. Children that run
     handlers mark the jobs they have started: the exit costs the other jobs no attempt.
+
+    `config_error_status` is the exit status by which a child says that its configuration is wrong.
+    If the first processes exit so before any has worked, a restart would not help: `run` stops the
+    others and raises `ConfigError`.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Supervisor:
         grace: float = 30.0,
         pass_fds: Sequence[int] = (),
         runs_handlers: bool = True,
+        config_error_status: int | None = None,
     ) -> None:
         self._queues = queues
         self._command = command
@@ -64,6 +70,10 @@ class Supervisor:
         self._grace = grace
         self._pass_fds = pass_fds
         self._runs_handlers = runs_handlers
+        self._config_error_status = config_error_status
+        self._has_worked = False
+        """Whether any process has got as far as to run jobs."""
+        self._is_misconfigured = False
         self._children: dict[str, ChildProcess] = {}
         self._callbacks: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
         self._check_at = 0.0
@@ -81,6 +91,8 @@ class Supervisor:
                 self._next_callback()()
         finally:
             restore_signals()
+        if self._is_misconfigured:
+            raise ConfigError("the worker processes cannot start: see the error above")
 
     def _next_callback(self) -> Callable[[], None]:
         try:
@@ -122,6 +134,12 @@ class Supervisor:
         if self._stopping.is_set():
             return
         logger.warning("worker process %d %s", child.process.pid, child.exit_reason)
+        # The child that has exited is still among them.
+        self._has_worked |= any(each.has_worked for each in self._children.values())
+        if child.process.returncode == self._config_error_status and not self._has_worked:
+            self._is_misconfigured = True
+            self._on_signal(signal.SIGTERM)
+            return
         if time.monotonic() - child.started > MIN_UPTIME:
             self._restart_delay.reset()
             self._spawn()
