@@ -89,7 +89,7 @@ def test_a_worker_recovers_the_jobs_of_another(open_as: Any) -> None:
     assert recover(queue).expired == 1
 
     [again] = queue.claim(1)
-    assert (again.id, again.payload, again.attempts) == (job.id, 1, 2)
+    assert (again.id, again.payload, again.attempt) == (job.id, 1, 2)
 
 
 @pytest.mark.parametrize("token", ["produce", "consume", "produce-consume"])
