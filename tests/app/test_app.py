@@ -272,6 +272,38 @@ def test_async_middleware_is_around_async_tasks_alone(app: App) -> None:
         assert in_thread.call(5) == 5
 
 
+@pytest.mark.parametrize("sort", ["sync", "async"])
+def test_a_worker_warns_of_middleware_for_tasks_that_the_app_does_not_have(
+    app: App, caplog: pytest.LogCaptureFixture, sort: str
+) -> None:
+    def plain(job: Any = None, call_next: Any = None) -> None: ...
+
+    async def on_loop(job: Any = None, call_next: Any = None) -> None: ...
+
+    app.task(kind="work")(on_loop if sort == "sync" else plain)
+    app.middleware(plain if sort == "sync" else on_loop)
+    Worker(app)
+    [warning] = caplog.messages
+    assert f"for {sort} tasks, and the app has none" in warning
+
+
+def test_a_worker_does_not_warn_of_middleware_for_some_of_the_tasks(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.middleware
+    async def trace(job: Job[Any], call_next: Callable[[], Awaitable[Any]]) -> Any:
+        return await call_next()
+
+    @app.task
+    async def on_loop() -> None: ...
+
+    @app.task
+    def in_thread() -> None: ...
+
+    Worker(app)
+    assert caplog.messages == []
+
+
 def test_middleware_that_forgets_the_task_fails_the_attempt(app: App) -> None:
     ran = []
 

@@ -19,6 +19,7 @@ from ackline.core.errors import AcklineError, ConfigError, InvalidOption
 from ackline.core.limits import Seconds, optional_seconds, require_name, some_seconds
 from ackline.maintenance import Maintenance
 from ackline.queue.consume import new_worker_id
+from ackline.queue.handlers import import_path_of
 from ackline.queue.job import NO_RESOURCES
 from ackline.queue.queue import Queue, require_queue
 from ackline.worker.execute.handler_loop import HandlerLoop, OwnLoop
@@ -58,8 +59,24 @@ def refusing_to_run(program: str) -> Iterator[None]:
         _imported_by.reset(importing)
 
 
+class ApplicationTask(Protocol):
+    """A task of an app, as a worker sees it."""
+
+    @property
+    def is_async(self) -> bool: ...
+
+
 class Application(Protocol):
-    """An app as a worker sees it: queues with handlers, and a lifespan."""
+    """An app as a worker sees it: queues with handlers, and what is around them."""
+
+    @property
+    def tasks(self) -> Mapping[str, ApplicationTask]: ...
+
+    @property
+    def sync_middleware(self) -> Sequence[Any]: ...
+
+    @property
+    def async_middleware(self) -> Sequence[Any]: ...
 
     @property
     def lifespan_function(self) -> LifespanFunction | None: ...
@@ -339,7 +356,27 @@ def _unpack_application(
     if len(sources) > 1 or lifespan is not None:
         raise ConfigError("a worker serves one app, with its own lifespan, or queues")
     [app] = apps
-    return tuple(app.open_queues()), app.lifespan_function
+    queues = tuple(app.open_queues())
+    warn_of_unused_middleware(app)
+    return queues, app.lifespan_function
+
+
+def warn_of_unused_middleware(app: Application) -> None:
+    """Warn if all middleware of an app is async and all its tasks are sync, or vice versa."""
+    tasks_are_async = {task.is_async for task in app.tasks.values()}
+    if app.async_middleware and not app.sync_middleware and tasks_are_async == {False}:
+        unused, kind, remedy = app.async_middleware, "async", "make it a plain function"
+    elif app.sync_middleware and not app.async_middleware and tasks_are_async == {True}:
+        unused, kind, remedy = app.sync_middleware, "sync", "make it async"
+    else:
+        return
+    names = ", ".join(map(import_path_of, unused))
+    logger.warning(
+        "middleware %s never runs: it is for %s tasks, and the app has none; %s",
+        names,
+        kind,
+        remedy,
+    )
 
 
 def _wait_for_handlers(

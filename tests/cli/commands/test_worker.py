@@ -128,6 +128,18 @@ def work(): ...
 """
 
 
+TRACED = """
+import ackline
+app = ackline.App("sqlite:///ackline.db")
+
+@app.middleware
+async def trace(job, call_next):
+    return await call_next()
+
+@app.task
+def work(): ...
+"""
+
 INCOMPLETE_LIFESPAN = """
 import os
 import ackline
@@ -159,6 +171,7 @@ def work(): ...
 
 @pytest.fixture(autouse=True)
 def module(workdir):
+    (workdir / "traced.py").write_text(TRACED)
     (workdir / "incomplete.py").write_text(INCOMPLETE_LIFESPAN)
     (workdir / "late.py").write_text(LATE_LIFESPAN)
     (workdir / "includes.py").write_text(INCLUDES)
@@ -462,6 +475,14 @@ def test_each_process_of_an_app_has_its_resources(start, queues):
     closed = {pid for word, pid in lines if word == "closed"}
     assert len(opened) == 2
     assert closed == opened
+
+
+def test_middleware_that_never_runs_is_a_single_warning(start):
+    process = start("worker", "traced:app", "--processes", "2")
+    lines = [process.wait_for("")]
+    while sum("started on default" in line for line in lines) < 2:
+        lines.append(process.wait_for(""))
+    assert sum("middleware traced:trace never runs" in line for line in lines) == 1
 
 
 def test_only_the_named_queues_of_an_app_are_served(start, cli):

@@ -24,6 +24,7 @@ from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
 from ackline.logs import LogFormat
 from ackline.queue import Queue
+from ackline.worker.worker import warn_of_unused_middleware
 
 if TYPE_CHECKING:
     from ackline.worker import Worker
@@ -138,6 +139,8 @@ def worker(
     def load() -> WorkerTargets:
         loaded = _wait_for_store(lambda: load_targets(targets, chosen, debug=session.common.debug))
         _require_weights(loaded.queues, weights)
+        if loaded.app is not None and not with_parent:
+            warn_of_unused_middleware(loaded.app)
         return loaded
 
     endpoint = MetricsEndpoint(metrics_host, metrics_port, metrics_folder)
@@ -199,7 +202,8 @@ def _require_weights(queues: Sequence[Queue[Any, Any]], weights: Sequence[float]
 def _new_worker(loaded: WorkerTargets, **options: Any) -> Worker:
     from ackline.worker import Worker
 
-    return Worker(*loaded.queues, lifespan=loaded.lifespan, **options)
+    lifespan = None if loaded.app is None else loaded.app.lifespan_function
+    return Worker(*loaded.queues, lifespan=lifespan, **options)
 
 
 def _run(worker: Worker) -> None:

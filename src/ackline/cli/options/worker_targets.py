@@ -19,7 +19,6 @@ from ackline.core.errors import AcklineError, location_of
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.worker import Worker
-from ackline.worker.lifespan import LifespanFunction
 from ackline.worker.worker import refusing_to_run
 
 
@@ -27,7 +26,7 @@ class WorkerTargets(NamedTuple):
     """What a worker is to serve."""
 
     queues: Sequence[Queue[Any, Any]]
-    lifespan: LifespanFunction | None = None
+    app: App | None = None
     worker: Worker | None = None
     """The worker itself, with options of its own, if the target is one."""
 
@@ -52,7 +51,7 @@ def load_targets(
             refusing_to_run(f"ackline worker {targets[0]}"),
             _explaining(f"opening {targets[0]}", debug),
         ):
-            return WorkerTargets(first.open_queues(names), first.lifespan_function)
+            return WorkerTargets(first.open_queues(names), app=first)
     if names is not None:
         raise UsageError("--queues chooses among the queues of an app; name queues as targets")
     if isinstance(first, Worker):
