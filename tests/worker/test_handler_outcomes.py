@@ -224,6 +224,17 @@ class TestRaisedOutcomes:
         with pytest.raises(JobFailed, match="never"):
             queue.enqueue_and_wait("dead", timeout=TIMEOUT)
 
+    def test_a_reason_may_be_an_error(self, queue, start, handle):
+        def unwanted(job):
+            raise Cancel(LookupError("no such customer"))
+
+        handle(unwanted)
+        start(queue)
+        with pytest.raises(JobCancelled):
+            queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
+        [cancelled] = [event for event in queue.events() if event.act == ackline.Act.CANCEL]
+        assert cancelled.note == "no such customer"
+
     def test_a_hook_sees_a_result_and_the_log_tells_of_no_error(self, queue, start, handle, caplog):
         seen = []
 

@@ -626,7 +626,7 @@ def settle(
         case Snooze(delay=delay):
             return snooze(job, delay, policy)
         case Cancel(reason=reason):
-            return cancel_running(job, reason, policy)
+            return cancel_running(job, str(reason), policy)  # a handler may give any type
         case Dead():
             return bury(job, failure, policy)
         case _:
