@@ -250,8 +250,9 @@ def test_a_flood_of_failures_is_cut_and_counted(queue, lines, caplog, monkeypatc
     assert "failed: ValueError" in caplog.messages[-1]
 
 
-def test_a_record_factory_that_fails_costs_no_outcome(queue, start, caplog):
-    """As one does that sets a field of the same name."""
+@pytest.fixture
+def failing_log():
+    """A record factory that sets a field of the same name, so that no line about a job is made."""
     factory = logging.getLogRecordFactory()
 
     def with_job(*args, **kwargs):
@@ -259,16 +260,37 @@ def test_a_record_factory_that_fails_costs_no_outcome(queue, start, caplog):
         record.job = "mine"
         return record
 
+    logging.setLogRecordFactory(with_job)
+    yield
+    logging.setLogRecordFactory(factory)
+
+
+def test_a_record_factory_that_fails_costs_no_outcome(queue, start, caplog, failing_log):
     queue.handler(lambda job: Dead("never") if job.payload == "bad" else "fine")
     start(queue)
-    logging.setLogRecordFactory(with_job)
-    try:
-        queue.enqueue("bad")
-        assert queue.enqueue_and_wait("good", timeout=TIMEOUT) == "fine"
-        until(lambda: "the job log failed" in caplog.text)
-    finally:
-        logging.setLogRecordFactory(factory)
+    queue.enqueue("bad")
+    assert queue.enqueue_and_wait("good", timeout=TIMEOUT) == "fine"
+    until(lambda: "the job log failed" in caplog.text)
     until(lambda: queue.counts()[State.FAILED] == 1)
+
+
+def test_a_handler_is_stopped_after_a_lost_lease_that_cannot_be_logged(
+    queue, start, caplog, failing_log
+):
+    running, stopped = threading.Event(), threading.Event()
+
+    @queue.handler(lease=1.0)
+    def slow(job):
+        running.set()
+        if job.signal.wait(TIMEOUT):
+            stopped.set()
+
+    start(queue, maintenance=False)
+    queue.enqueue(1)
+    assert running.wait(TIMEOUT)
+    queue.purge(states=[State.PROCESSING])
+    assert stopped.wait(TIMEOUT)
+    assert "the job log failed" in caplog.text
 
 
 def test_a_logged_error_does_not_keep_its_job_alive(queue, start, lines):

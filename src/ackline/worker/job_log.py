@@ -7,9 +7,11 @@ accepted the outcome, so that each arrival in the DLQ is logged once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ackline.core.events import Act
@@ -62,7 +64,7 @@ class JobLog:
         """Log the store's answer to an outcome."""
         if not self._enabled:
             return
-        try:
+        with self._reporting_failure():
             if job.settled_in_transaction:
                 self._settled_in_transaction(job, transition, verdict)
             elif not verdict.applied:
@@ -73,14 +75,20 @@ class JobLog:
                 self._failed(job, transition)
             else:
                 self._ended(job, transition, verdict)
-        except Exception:
-            # From a filter or record factory of the program: the other outcomes count all the same.
-            main_logger.exception("queue %s: the job log failed", self._key)
 
     def lost(self, job: LeasedJob, how: str) -> None:
         """Log that the lease of a job was lost."""
-        if self._may_log(logging.ERROR):
-            self._log(logging.ERROR, job, LOST, f"{JOB}: its lease was lost: %s", how)
+        with self._reporting_failure():
+            if self._may_log(logging.ERROR):
+                self._log(logging.ERROR, job, LOST, f"{JOB}: its lease was lost: %s", how)
+
+    @contextlib.contextmanager
+    def _reporting_failure(self) -> Iterator[None]:
+        """Go on if a filter or record factory of the program fails: the jobs count all the same."""
+        try:
+            yield
+        except Exception:
+            main_logger.exception("queue %s: the job log failed", self._key)
 
     def log_omitted(self) -> None:
         """Log how many lines were cut in a second that is over."""
