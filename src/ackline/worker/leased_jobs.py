@@ -283,8 +283,16 @@ class LeasedJobs:
             if logs_all or not completed or job.settled_in_transaction:
                 self.log.settled(job, transition, verdict)
                 job.exception = None  # it refers to the job, by the frames of its traceback
-        if self.observer is not None:
-            self.observer.settled(self.queue.key, batch, verdicts)
+        self._observe(lambda observer: observer.settled(self.queue.key, batch, verdicts))
+
+    def _observe(self, call: Callable[[JobObserver], None]) -> None:
+        if self.observer is None:
+            return
+        try:
+            call(self.observer)
+        except Exception:
+            # It may be the program's own. The jobs of this call to the store have to run.
+            logger.exception("queue %s: the observer of its jobs failed", self.queue.key)
 
     def mark_lost(self, job: LeasedJob) -> bool:
         """Forget a job whose lease is lost: what its handler returns no longer counts.
@@ -295,8 +303,7 @@ class LeasedJobs:
             return False
         self.forget(job)
         self.log.lost(job, "its handler is stopped")
-        if self.observer is not None:
-            self.observer.lost(self.queue.key, job)
+        self._observe(lambda observer: observer.lost(self.queue.key, job))
         return True
 
     def drop_unstorable(self, batch: Sequence[EndedJob]) -> None:
