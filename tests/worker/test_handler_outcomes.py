@@ -226,7 +226,7 @@ class TestRaisedOutcomes:
 
     def test_a_reason_may_be_an_error(self, queue, start, handle):
         def unwanted(job):
-            raise Cancel(LookupError("no such customer"))
+            raise Cancel(LookupError("no such customer"))  # type: ignore[arg-type]
 
         handle(unwanted)
         start(queue)

@@ -167,3 +167,27 @@ def test_a_worker_whose_lifespan_hangs_can_be_stopped(queue: Queue[Any, Any]) ->
     with pytest.raises(LifespanFailed, match="asked to stop"):
         worker.run()
     stopper.join()
+
+
+def test_a_second_request_ends_the_wait_for_resources_that_do_not_close(
+    queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging = threading.Event()
+
+    async def lifespan() -> AsyncIterator[None]:
+        yield
+        hanging.set()
+        await asyncio.Event().wait()
+
+    @queue.handler
+    async def handle(job: ackline.Job[Any]) -> None: ...
+
+    worker = Worker(queue, lifespan=lifespan)
+    worker.start()
+    stopping = threading.Thread(target=worker.stop, daemon=True)
+    stopping.start()
+    assert hanging.wait(10)
+    worker.request_stop()
+    stopping.join(10)
+    assert not stopping.is_alive()
+    assert "failed to close its resources" in caplog.text

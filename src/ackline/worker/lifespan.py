@@ -49,7 +49,7 @@ class Lifespan:
             if self.is_async:
                 assert loop is not None
                 self._context = contextlib.asynccontextmanager(self._function)()
-                resources = loop.run(self._context.__aenter__(), stopping=stopping)
+                resources = loop.run(self._context.__aenter__(), stopping)
             else:
                 self._context = contextlib.contextmanager(self._function)()
                 resources = self._context.__enter__()
@@ -68,15 +68,18 @@ class Lifespan:
             )
         return MappingProxyType(dict(resources))
 
-    def exit(self, loop: HandlerLoop | None, timeout: float | None = None) -> None:
-        """Close the resources, if they are open; a failure is only logged."""
+    def exit(self, loop: HandlerLoop | None, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Close the resources, if they are open; a failure is only logged.
+
+        Async ones are left as they are if `stopping` becomes true.
+        """
         context, self._context = self._context, None
         if context is None:
             return
         try:
             if self.is_async:
                 assert loop is not None
-                loop.run(context.__aexit__(None, None, None), timeout)
+                loop.run(context.__aexit__(None, None, None), stopping)
             else:
                 context.__exit__(None, None, None)
         except Exception:

@@ -230,9 +230,9 @@ class Worker:
             queue.handlers.require_resources(resources)
         return resources
 
-    def _close_resources(self, timeout: float | None = None) -> None:
+    def _close_resources(self) -> None:
         if self._lifespan is not None:
-            self._lifespan.exit(self._handler_loop, timeout)
+            self._lifespan.exit(self._handler_loop, _once_set_for(CLOSE_TIMEOUT, self._stop_now))
         loop, self._handler_loop = self._handler_loop, None
         if loop is not None:
             loop.stop()
@@ -281,7 +281,7 @@ class Worker:
         if shutdown.is_alive():
             logger.error("worker %s gave up waiting for the store; its leases will expire", self.id)
         # In this thread, the one that opened them: some resources belong to a thread.
-        self._close_resources(CLOSE_TIMEOUT if stop_now.is_set() else None)
+        self._close_resources()
         self._runners, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
@@ -386,6 +386,19 @@ def _wait_for_handlers(
     while any(runner.busy for runner in runners) and time.monotonic() < until:
         if stop_now.wait(0.01):
             return
+
+
+def _once_set_for(seconds: float, event: threading.Event) -> Callable[[], bool]:
+    """A function that says whether an event has been seen set for this long."""
+    until = inf
+
+    def passed() -> bool:
+        nonlocal until
+        if until == inf and event.is_set():
+            until = time.monotonic() + seconds
+        return time.monotonic() >= until
+
+    return passed
 
 
 def _for_each_runner(runners: Sequence[QueueRunner], step: Callable[[QueueRunner], None]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import math
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -54,19 +52,16 @@ class HandlerLoop(ABC):
     def run(
         self,
         coroutine: Coroutine[Any, Any, T],
-        timeout: float | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> T:
         """Run a coroutine on the loop and wait for it, from another thread.
 
-        It is cancelled if it takes longer than `timeout`, which raises `TimeoutError`, or if
-        `stopping` becomes true, which raises `CancelledError`.
+        It is cancelled if `stopping` becomes true, which raises `CancelledError`.
         """
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-        until = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                return future.result(min(POLL_INTERVAL, until - time.monotonic()))
+                return future.result(POLL_INTERVAL)
             except concurrent.futures.TimeoutError:
                 if future.done():
                     raise  # the coroutine raised it
@@ -75,9 +70,6 @@ class HandlerLoop(ABC):
                     raise concurrent.futures.CancelledError(
                         "the worker was asked to stop"
                     ) from None
-                if time.monotonic() >= until:
-                    future.cancel()
-                    raise
 
 
 class CallersLoop(HandlerLoop):
