@@ -14,8 +14,9 @@ from ackline import Queues
 from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Verdict
-from ackline.queue import RecoveredBy
+from ackline.queue import RecoveredBy, StopReason
 from ackline.queue.drafts.bloom_filter import RotatingBloomFilter
+from ackline.queue.job import Signal
 from ackline.queue.metadata.recovery_counts import RecoveryCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -115,3 +116,22 @@ def test_what_the_parent_took_back_is_counted_by_the_parent() -> None:
     assert busy.fork(busy.pause, save_nothing) == 0
     with pytest.raises(AttributeError):
         counts.save()
+
+
+def test_a_signal_that_was_being_set() -> None:
+    busy = Busy()
+
+    class Reason(Signal):
+        """It is in the middle of being set."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "reason" and value is not None:
+                busy.pause()
+            super().__setattr__(name, value)
+
+    def set_another() -> bool:
+        other = Signal()
+        other.set(StopReason.TIMEOUT)
+        return other.is_set()
+
+    assert busy.fork(lambda: Reason().set(StopReason.TIMEOUT), set_another) == 0

@@ -6,6 +6,7 @@ import datetime
 import enum
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from ackline.core.errors import InvalidOption, Stopped
 from ackline.core.events import Act
+from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import CORRELATION_TAG, Failure, Record, State
 from ackline.core.limits import Seconds, as_seconds
 
@@ -36,6 +38,7 @@ NO_RESOURCES: Mapping[str, Any] = MappingProxyType({})
 _UNDECODED: Any = object()
 _signal_lock = threading.Lock()
 """Locked while a signal is created or set; all jobs share it, because that takes no time."""
+renew_locks_after_fork(sys.modules[__name__], "_signal_lock")
 
 
 class StopReason(enum.StrEnum):
