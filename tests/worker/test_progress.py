@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ackline import Act, JobFailed, Retry
-from ackline.worker.progress import WRITE_INTERVAL
+from ackline.worker.progress import WRITE_INTERVAL, ProgressWriter
 from tests.waiting import TIMEOUT, until
 
 
@@ -124,3 +124,18 @@ def test_a_job_that_was_looked_up_has_its_times_and_its_end(queue, start):
     assert job.deadline is None
     # A datetime is rounded to microseconds.
     assert list(queue.jobs(created_after=job.created_at - timedelta(microseconds=1))) != []
+
+
+def test_progress_is_stored_after_a_thread_could_not_be_started(queue, monkeypatch):
+    def no_thread(thread):
+        raise RuntimeError("can't start new thread")
+
+    queue.enqueue(1, id="a")
+    [job] = queue.claim()
+    writer = ProgressWriter(queue)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            writer.put(job, queue.serdes.encode_progress(1))
+    writer.put(job, queue.serdes.encode_progress(2))
+    until(lambda: queue.status("a").progress == 2)

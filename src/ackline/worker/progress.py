@@ -38,9 +38,10 @@ class ProgressWriter:
             self.unsaved[job] = progress
             if self._running:
                 return
+            # In the lock: if no thread can be started now, the next value tries again.
+            name = f"ackline progress {self._queue.key}"
+            threading.Thread(target=self._run, name=name, daemon=True).start()
             self._running = True
-        name = f"ackline progress {self._queue.key}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def flush(self, jobs: Iterable[Job[Any]]) -> None:
         """Store the unsaved progress of jobs whose outcomes are about to be stored."""
