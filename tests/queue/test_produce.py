@@ -12,6 +12,7 @@ import ackline
 from ackline import Completed, Duplicate, InvalidName, Job, NewJob, Queue, Queued, Queues, State
 from ackline.core.job import Draft, Options, QueueKey
 from ackline.queue import EnqueueOptions
+from ackline.queue.produce import CompletedUndecodable
 from ackline.stores.contract import Receipt
 from ackline.testing import ManualClock, drain
 
@@ -380,3 +381,12 @@ def test_the_correlation_id_of_a_message_is_kept_and_searched(queues: Queues) ->
     assert [job.correlation_id for job in queue.claim(3)] == ["order-7", "order-7", None]
     with pytest.raises(InvalidName, match="correlation_id must be a str"):
         queue.enqueue(1, correlation_id=7)  # type: ignore[arg-type]
+
+
+def test_a_receipt_whose_result_cannot_be_read_can_be_printed_and_compared() -> None:
+    error = ackline.InvalidPayload("not an int")
+    receipt = CompletedUndecodable("a", error)
+    assert repr(receipt) == "CompletedUndecodable(id='a', error=InvalidPayload('not an int'))"
+    assert receipt in {CompletedUndecodable("a", error)}
+    assert receipt != CompletedUndecodable("b", error)
+    assert receipt != ackline.Completed("a", 1)

@@ -66,6 +66,15 @@ class CompletedUndecodable(Completed):
         """Raises `InvalidPayload`."""
         raise self.error
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, error={self.error!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CompletedUndecodable) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
 
 Enqueued = Queued | Duplicate | Completed
 
