@@ -175,6 +175,7 @@ LIBRARY_ERRORS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.StoreFull: (507, "store-full"),
     errors.StoreReadOnly: (503, "store-read-only"),
     errors.StoreMismatch: (503, "store-mismatch"),
+    AcklineError: (500, "internal"),
 }
 """The status and type of each library error; the nearest base class counts."""
 
