@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from ackline.core.errors import (
     StoreUnavailable,
 )
 from ackline.queues import Queues
+from ackline.stores.contract import QueueInfo
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
-from tests.waiting import TIMEOUT
+from tests.waiting import TIMEOUT, until
 
 
 class StoreThatFailsFirst(MemoryStore):
@@ -54,3 +56,36 @@ def test_control_other_errors_are_raised_at_once():
     queue.handler(lambda job: "done")
     with pytest.raises(StoreMismatch):
         Worker(queue).run()
+
+
+class UnreachableFirst(MemoryStore):
+    """Cannot be reached three times."""
+
+    failures = 3
+
+    def describe(self, *arguments: Any, **options: Any) -> list[QueueInfo]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("connection refused")
+        return super().describe(*arguments, **options)
+
+
+def test_resources_are_opened_once_the_store_is_reached() -> None:
+    store = UnreachableFirst()
+    queue = Queues(store)["work"]
+    queue.handler(lambda job: "done")
+    opened: list[int] = []
+
+    def lifespan() -> Iterator[None]:
+        opened.append(store.failures)
+        yield
+
+    worker = Worker(queue, lifespan=lifespan)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    try:
+        until(lambda: worker.stats().ready)
+    finally:
+        worker.request_stop()
+        running.join(TIMEOUT)
+    assert opened == [0]

@@ -205,6 +205,9 @@ class Worker:
             )
         self._error = None
         try:
+            # First: while the store is down, `run` tries again without opening any resources.
+            for queue in self.queues:
+                queue.policies.publish()
             self._start_runners(self._open_resources())
         except BaseException:
             # Not by `stop`: a request to stop must not be forgotten because the start failed.
@@ -240,7 +243,6 @@ class Worker:
     def _start_runners(self, resources: Mapping[str, Any]) -> None:
         fair_share = FairShare()
         for queue, weight in zip(self.queues, self.weights, strict=True):
-            queue.policies.publish()
             self._runners.append(
                 QueueRunner(
                     queue,
