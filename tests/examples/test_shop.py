@@ -37,7 +37,12 @@ def modules(
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("ACKLINE_STORE", store_url)
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    forget_modules()  # another test may have a module of this name
     yield lambda name: importlib.import_module(f"shop.{name}")
+    forget_modules()
+
+
+def forget_modules() -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "shop"]:
         del sys.modules[name]
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import pytest
 
@@ -139,3 +140,28 @@ def test_progress_is_stored_after_a_thread_could_not_be_started(queue, monkeypat
             writer.put(job, queue.serdes.encode_progress(1))
     writer.put(job, queue.serdes.encode_progress(2))
     until(lambda: queue.status("a").progress == 2)
+
+
+def test_a_value_that_is_being_stored_is_pending(queue):
+    """Or the outcome would overtake it, and the value would be rejected."""
+    queue.enqueue(1, id="a")
+    [job] = queue.claim()
+    entered, go_on = threading.Event(), threading.Event()
+    apply = queue.apply
+
+    def slow_apply(transitions):
+        entered.set()
+        assert go_on.wait(TIMEOUT)
+        return apply(transitions)
+
+    with mock.patch.object(queue, "apply", slow_apply):
+        writer = ProgressWriter(queue)
+        writer.put(job, b"1")
+        assert entered.wait(TIMEOUT)
+        pending = writer.pending
+        go_on.set()
+        writer.flush([job])
+
+    assert pending
+    assert queue.status("a").progress == 1
+    assert not writer.pending

@@ -92,7 +92,7 @@ class WorkerMetrics(Collector):
                 runs.counts[bisect_left(BOUNDS, seconds)] += 1
                 runs.total += seconds
                 if record.attempts == 1 and record.started_at is not None:
-                    wait = record.started_at - (record.run_at or record.created_at)
+                    wait = record.started_at - record.created_at
                     waits = kind.waits
                     waits.counts[bisect_left(BOUNDS, wait)] += 1
                     waits.total += wait if wait > 0 else 0.0
@@ -110,7 +110,7 @@ class WorkerMetrics(Collector):
         labels = ["tenant", "queue", "kind"]
         waits = HistogramMetricFamily(
             "ackline_worker_job_wait_seconds",
-            "From a job's enqueue to its first claim, with its delay.",
+            "From enqueue to the claim of a job's first attempt, with its delay and snoozes.",
             labels=labels,
         )
         runs = HistogramMetricFamily(

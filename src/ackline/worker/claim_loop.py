@@ -258,7 +258,7 @@ class ClaimLoop:
     def settle_and_claim(self, batch: Sequence[EndedJob], want: int) -> list[Record]:
         """Settle these outcomes, and claim up to `want` jobs."""
         transitions = [transition for _, transition in batch]
-        if self.leased.progress.unsaved:
+        if self.leased.progress.pending:
             self.leased.progress.flush(job for job, _ in batch)
         if not want:
             self._settled(batch, self.queue.apply(transitions))

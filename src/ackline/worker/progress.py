@@ -32,6 +32,12 @@ class ProgressWriter:
         """Locked during a write, so that an older value does not overwrite a newer one."""
         self._running = False
 
+    @property
+    def pending(self) -> bool:
+        """Whether a value is unsaved or being stored; outcomes must wait for it."""
+        # In this order: a value that is no longer unsaved is being stored, until the lock is free.
+        return bool(self.unsaved) or self._writing.locked()
+
     def put(self, job: Job[Any], progress: bytes) -> None:
         """Have a value stored soon, instead of any that is still unsaved."""
         with self._changing:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import urllib.request
 
 import pytest
@@ -169,18 +170,28 @@ def work(): ...
 """
 
 
+MODULES = {
+    "traced": TRACED,
+    "incomplete": INCOMPLETE_LIFESPAN,
+    "late": LATE_LIFESPAN,
+    "includes": INCLUDES,
+    "lifespan": LIFESPAN,
+    "failing": FAILING_LIFESPAN,
+    "work": MODULE,
+    "shop": SHOP,
+    "running": RUNNING,
+    "broken": "x = 1 / 0\n",
+}
+
+
 @pytest.fixture(autouse=True)
-def module(workdir):
-    (workdir / "traced.py").write_text(TRACED)
-    (workdir / "incomplete.py").write_text(INCOMPLETE_LIFESPAN)
-    (workdir / "late.py").write_text(LATE_LIFESPAN)
-    (workdir / "includes.py").write_text(INCLUDES)
-    (workdir / "lifespan.py").write_text(LIFESPAN)
-    (workdir / "failing.py").write_text(FAILING_LIFESPAN)
-    (workdir / "work.py").write_text(MODULE)
-    (workdir / "shop.py").write_text(SHOP)
-    (workdir / "running.py").write_text(RUNNING)
-    (workdir / "broken.py").write_text("x = 1 / 0\n")
+def modules(workdir):
+    for name, text in MODULES.items():
+        (workdir / f"{name}.py").write_text(text)
+    yield
+    # Commands that run in this process import them, and other tests have modules of these names.
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
 
 def wait_for_start(queue) -> Event:
