@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -67,6 +68,37 @@ async def test_serve_finishes_the_running_jobs_when_it_is_cancelled(url: str) ->
             await serving
 
         assert await queue.result("1") == "finished"
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_worker_that_is_cancelled_while_it_starts_is_not_left_running(
+    url: str, hangs: bool
+) -> None:
+    opening, closed = asyncio.Event(), asyncio.Event()
+
+    async def lifespan() -> AsyncIterator[None]:
+        try:
+            opening.set()
+            await asyncio.sleep(600 if hangs else 0.1)
+            yield
+        finally:
+            closed.set()
+
+    others = set(threading.enumerate())
+    async with ackline.aio.open(url) as queues:
+
+        @queues["work"].handler
+        async def work(job: Job[Any]) -> None: ...
+
+        serving = asyncio.create_task(Worker(queues["work"], lifespan=lifespan).serve())
+        await opening.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+
+        assert closed.is_set()
+        left = {thread.name for thread in set(threading.enumerate()) - others}
+        assert not {name for name in left if "claims" in name or "promoter" in name}
 
 
 async def test_a_second_cancellation_does_not_wait(url: str) -> None:

@@ -247,7 +247,8 @@ class TestRaisedOutcomes:
         with pytest.raises(JobCancelled):
             queue.enqueue_and_wait(1, timeout=TIMEOUT)
         assert seen == [(Cancel("nobody wants it"), None)]
-        assert [record for record in caplog.records if record.levelname != "INFO"] == []
+        of_jobs = [record for record in caplog.records if record.name == "ackline.jobs"]
+        assert [record for record in of_jobs if record.levelname != "INFO"] == []
 
     def test_a_hook_may_raise_one_too(self, queue, start, handle):
         def stop(job, execution):

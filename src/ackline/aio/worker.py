@@ -59,7 +59,15 @@ class Worker:
     async def start(self) -> None:
         """Start working; the store and the resources are opened before this returns."""
         self._worker.use_running_loop()
-        await asyncio.to_thread(self._worker.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(self._worker.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread goes on: what it has started must not be left running.
+            self._worker.request_stop()
+            await asyncio.wait([starting])
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
