@@ -211,7 +211,7 @@ def test_files_of_csv_that_cannot_be_one_table(call, queue, tmp_path):
     assert "cut.csv.gz" in load("cut.csv.gz")
     assert "a colon in their names: rename it" in load("T10:00.csv")
     assert "begin with '_': rename it" in load("_hidden.csv")
-    assert "this is a pattern, not a name" in load("one[1].csv")
+    assert "Spark takes this name for a pattern" in load("one[1].csv")
     assert sum(queue.counts().values()) == 0
 
 
