@@ -307,7 +307,7 @@ class Job(Generic[P]):
 
         It is a verb, as `progress` is what is read; sync and async handlers call it alike. In a
         worker it blocks nothing: the last value is stored, at most twice a second, and with the
-        outcome. That the lease is lost is told by `signal`, not here.
+        outcome. A lost lease sets `signal` and raises nothing here.
 
         >>> job.report({"page": 3, "of": 10})  # doctest: +SKIP
         """
